@@ -1,0 +1,11 @@
+//! Asks what if: traces, an engine model, simulation, statistics and reports.
+//!
+//! | module | answers |
+//! |---|---|
+//! | [`trace`] | which requests come, when, and what do they share? |
+//! | [`engine`] | how would a vLLM-like engine run them? |
+//! | [`simulate`] | what does a fleet of those engines do under one way of routing? |
+
+pub mod engine;
+pub mod simulate;
+pub mod trace;

@@ -1,0 +1,5 @@
+//! Runs a fleet of engine models under one core, in virtual time.
+
+mod record;
+
+pub use record::{Fate, RequestRecord, RunRecord, TimelinePoint};

@@ -1,0 +1,2 @@
+//! Repository chores: ci, tidy, docs, bench.
+fn main() {}
