@@ -16,6 +16,7 @@ mod input;
 mod output;
 mod refusal;
 mod request;
+mod rng;
 mod routing;
 mod settings;
 mod units;
@@ -25,6 +26,7 @@ pub use input::{Input, Load, Observation, WorkerProfile};
 pub use output::{Alarm, Output};
 pub use refusal::{Refusal, RefusalReason};
 pub use request::{Arrival, ClassId, Outcome, PoolId, RequestId, TenantId, Ticket, WorkerId};
+pub use rng::{Rng, mixed};
 pub use routing::{HoldOrder, KvPreset, Mode, UnknownMode};
 pub use settings::{
     Bucket, ClassSettings, GateSettings, Knowledge, Limits, Overload, Settings, TenantSettings,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use forebay_core::{BlockHash, Span, Tokens};
+use forebay_core::{BlockHash, Span, Tokens, mixed};
 
 /// One request of a trace.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,14 +47,6 @@ impl TraceRequest {
             })
             .collect()
     }
-}
-
-/// The finaliser of `splitmix64` (Steele, Lea and Flood, OOPSLA 2014): a bijection with good avalanche.
-const fn mixed(word: u64) -> u64 {
-    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
 }
 
 /// What is wrong with a trace: where, what, and what to do.
