@@ -184,8 +184,8 @@ mod tests {
 
     #[test]
     fn the_commands_of_a_help_text_are_found_without_their_wrapped_lines() {
-        let help = "Does.\n\nCommands:\n  drill  Compares\n         arms\n  trace\n  help   Prints\n\n\
-                    Options:\n  -h\n";
+        let help =
+            "Commands:\n  drill  Compares\n         arms\n  trace\n  help   Prints\n\nOptions:\n";
         assert_eq!(subcommands(help), ["drill", "trace"]);
         assert_eq!(subcommands("Does.\n\nOptions:\n  -h\n"), [""; 0]);
     }
