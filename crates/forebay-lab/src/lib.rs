@@ -7,9 +7,11 @@
 //! | [`presets`] | which engines are known? |
 //! | [`service`] | what happens at the door: which classes, tenants and pools are there? |
 //! | [`simulate`] | what does a fleet of those engines do under one way of routing? |
+//! | [`whole_file`] | how does a file appear whole or not at all? |
 
 pub mod engine;
 pub mod presets;
 pub mod service;
 pub mod simulate;
 pub mod trace;
+pub mod whole_file;
