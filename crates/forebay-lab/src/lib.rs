@@ -5,7 +5,12 @@
 //! | [`trace`] | which requests come, when, and what do they share? |
 //! | [`engine`] | how would a vLLM-like engine run them? |
 //! | [`simulate`] | what does a fleet of those engines do under one way of routing? |
+//! | [`drill`] | which way of routing meets its criteria, and which does not? |
+//! | [`report`] | what does that look like on paper? |
 
+pub mod drill;
 pub mod engine;
+
+pub mod report;
 pub mod simulate;
 pub mod trace;

@@ -217,16 +217,15 @@ pub struct Criteria {
 impl Criteria {
     /// The criteria that hold where no file gives others: DESIGN §7 wants them written down before the run.
     pub fn built_in() -> Self {
-        Self::parse(Path::new("criteria.toml"), DEFAULT).expect("a test reads the embedded criteria")
+        Self::parse(Path::new("criteria.toml"), DEFAULT)
+            .expect("a test reads the embedded criteria")
     }
 
     /// Reads criteria from the text of a file, or says all that is wrong with it.
     pub fn parse(file: &Path, text: &str) -> Result<Self, CriteriaError> {
         let mut list = document::read(text)
             .map_err(|faults| CriteriaError { file: file.to_owned(), faults })?;
-        list.sort_by(|one, other| {
-            (&one.class, one.measure).cmp(&(&other.class, other.measure))
-        });
+        list.sort_by(|one, other| (&one.class, one.measure).cmp(&(&other.class, other.measure)));
         Ok(Self { list, text: text.to_owned() })
     }
 
@@ -242,7 +241,10 @@ impl Criteria {
 
     /// One line for each criterion, in the order of [`Criteria::list`], whatever the file looked like.
     pub fn canonical(&self) -> String {
-        self.list.iter().map(|criterion| format!("{} = {}\n", criterion.key(), criterion.limit)).collect()
+        self.list
+            .iter()
+            .map(|criterion| format!("{} = {}\n", criterion.key(), criterion.limit))
+            .collect()
     }
 
     /// The SHA-256 of the canonical form, in hexadecimal.

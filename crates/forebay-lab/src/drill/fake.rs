@@ -1,8 +1,11 @@
 //! Makes small seeded runs, so that what reads runs is tested without a simulation.
 
-use forebay_core::{Moment, RefusalReason, Rng, Span};
+use forebay_core::{HoldOrder, Mode, Moment, RefusalReason, Rng, Span};
 
-use crate::simulate::{Fate, RequestRecord, RunRecord, TimelinePoint};
+use super::criteria::Criteria;
+use super::matrix::Cell;
+use super::{Design, Drill, Run, published};
+use crate::simulate::{Fate, Promises, RequestRecord, RunRecord, TimelinePoint};
 
 /// What a fake run looks like.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +66,8 @@ pub(crate) fn run(shape: &Shape, seed: u64) -> RunRecord {
             ended: if refused { at } else { first + Span::millis(shape.itl_ms * (output - 1)) },
             predicted_wait: None,
             retry_after: None,
+            promises: Promises::default(),
+            preemptions: 0,
         }
     });
     RunRecord {
@@ -88,5 +93,43 @@ fn point(nth: u64, shape: &Shape) -> TimelinePoint {
         running: 20 + hill,
         waiting: if held { 1 } else { hill * 2 },
         kv_used: 0.3 + 0.02 * f64::from(hill),
+    }
+}
+
+/// A drill whose arms behave somewhat like real ones: `round-robin` collapses at two workers, `kv:dynamo-1.2`
+/// refuses, `hold` does neither.
+pub(crate) fn drill(workers: &[u32], seeds: u64, arms: &[Mode]) -> Drill {
+    let design = Design {
+        trace: "evidence".to_owned(),
+        engine: published::ENGINE.to_owned(),
+        workers: workers.to_vec(),
+        seeds: (1..=seeds).collect(),
+        arms: arms.to_vec(),
+        criteria: Criteria::built_in(),
+        sensitivity: true,
+    };
+    let runs = design.cells().into_iter().map(|cell| {
+        let record = run(&shape(&cell), cell.seed);
+        let summary = format!(r#"{{"mode":"{}","seed":{}}}"#, record.mode, record.seed);
+        Run::of(cell, &record, summary)
+    });
+    let runs = runs.collect();
+    Drill::of(design, runs)
+}
+
+fn shape(cell: &Cell) -> Shape {
+    let tight = cell.workers == 2;
+    let mode = cell.arm.name();
+    let by_name = mode.bytes().map(u64::from).sum::<u64>() % 97;
+    let held = matches!(cell.arm, Mode::Hold(HoldOrder::Aged));
+    let kv = f64::from(100 + cell.variation.kv_pct + cell.variation.speed_pct) / 100.0;
+    Shape {
+        mode,
+        workers: cell.workers,
+        refused: if tight && matches!(cell.arm, Mode::Kv(_)) { 29 } else { 0 },
+        slope: if tight && !held { 60.0 } else { 3.0 },
+        ttft_ms: ((300 + 3 * by_name) as f64 / kv) as u64,
+        itl_ms: if held { 46 } else { 40 },
+        ..SHAPE
     }
 }

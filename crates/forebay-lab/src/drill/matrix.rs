@@ -79,12 +79,8 @@ mod tests {
     use super::{Cell, Variation, run};
 
     fn cells(count: u64) -> Vec<Cell> {
-        let cell = |seed| Cell {
-            arm: Mode::RoundRobin,
-            workers: 2,
-            seed,
-            variation: Variation::NONE,
-        };
+        let cell =
+            |seed| Cell { arm: Mode::RoundRobin, workers: 2, seed, variation: Variation::NONE };
         (0..count).map(cell).collect()
     }
 

@@ -59,7 +59,8 @@ pub fn change(ratio: f64) -> String {
         return format!("+{INFINITE}");
     }
     let percent = (ratio - 1.0) * 100.0;
-    let text = if percent.abs() < 9.95 { format!("{percent:+.1}") } else { format!("{percent:+.0}") };
+    let text =
+        if percent.abs() < 9.95 { format!("{percent:+.1}") } else { format!("{percent:+.0}") };
     let text = if text == "-0.0" || text == "+0.0" { "±0".to_owned() } else { text };
     format!("{} %", text.replace('-', "−"))
 }
@@ -100,14 +101,18 @@ mod tests {
 
     #[test]
     fn what_is_not_all_is_never_rounded_to_all() {
-        assert_eq!([1.0, 0.99999, 0.999, 0.857, 0.00001, 0.0].map(percent), [
-            "100 %", "99.99 %", "99.9 %", "85.7 %", "0.01 %", "0 %"
-        ]);
+        assert_eq!(
+            [1.0, 0.99999, 0.999, 0.857, 0.00001, 0.0].map(percent),
+            ["100 %", "99.99 %", "99.9 %", "85.7 %", "0.01 %", "0 %"]
+        );
     }
 
     #[test]
     fn changes_carry_their_sign() {
-        assert_eq!([1.15, 0.958, 1.0, f64::INFINITY].map(change), ["+15 %", "−4.2 %", "±0 %", "+∞"]);
+        assert_eq!(
+            [1.15, 0.958, 1.0, f64::INFINITY].map(change),
+            ["+15 %", "−4.2 %", "±0 %", "+∞"]
+        );
     }
 
     #[test]

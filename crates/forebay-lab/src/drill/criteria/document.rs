@@ -18,7 +18,11 @@ pub(super) fn read(text: &str) -> Result<Vec<Criterion>, Vec<Fault>> {
     }
     reader.scope(None, table.get_ref());
     if reader.criteria.is_empty() && reader.faults.is_empty() {
-        reader.fault(0..0, "no criterion", "name at least one, such as completed_share_min = 0.999");
+        reader.fault(
+            0..0,
+            "no criterion",
+            "name at least one, such as completed_share_min = 0.999",
+        );
     }
     let Reader { criteria, mut faults, .. } = reader;
     faults.sort_by_key(|fault| fault.line);

@@ -16,7 +16,8 @@ fn the_embedded_criteria_are_those_of_the_design() {
 
 #[test]
 fn the_hash_sees_limits_and_not_layout() {
-    let one = parse("ttft_ms_max = { p99 = 60000, p50 = 5_000.0 }\ncompleted_share_min = 0.999").unwrap();
+    let one =
+        parse("ttft_ms_max = { p99 = 60000, p50 = 5_000.0 }\ncompleted_share_min = 0.999").unwrap();
     assert_eq!(one.hash(), Criteria::built_in().hash());
     let other = parse("completed_share_min = 0.9990001\nttft_ms_max = { p50 = 5000, p99 = 60000 }");
     assert_ne!(one.hash(), other.unwrap().hash());
@@ -28,7 +29,8 @@ fn the_hash_sees_limits_and_not_layout() {
 
 #[test]
 fn a_class_has_the_same_keys_as_the_whole() {
-    let text = "[class.research]\nrefused_share_max = 0.15\n[class.research.ttft_ms_max]\np90 = 2000";
+    let text =
+        "[class.research]\nrefused_share_max = 0.15\n[class.research.ttft_ms_max]\np90 = 2000";
     let shown: Vec<_> = parse(text).unwrap().list().iter().map(ToString::to_string).collect();
     assert_eq!(shown, ["refused of class research ≤ 15 %", "TTFT p90 of class research ≤ 2 s"]);
 }

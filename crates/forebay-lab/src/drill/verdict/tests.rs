@@ -14,7 +14,8 @@ fn observed(workers: u32, seed: u64, completed: f64, p50: f64, p99: f64) -> Obse
 fn every_table_of_two_seeds_two_sizes_and_two_criteria_is_judged_by_the_rule() {
     let criteria = &criteria()[1..];
     for bits in 0_u32..256 {
-        let fails = |seed: u32, size: u32, place: u32| bits >> (seed * 4 + size * 2 + place) & 1 == 1;
+        let fails =
+            |seed: u32, size: u32, place: u32| bits >> (seed * 4 + size * 2 + place) & 1 == 1;
         let mut runs = Vec::new();
         for seed in 0..2 {
             for size in 0..2 {
