@@ -4,13 +4,16 @@
 //! |---|---|
 //! | [`trace`] | which requests come, when, and what do they share? |
 //! | [`engine`] | how would a vLLM-like engine run them? |
+//! | [`presets`] | which engines are known? |
+//! | [`service`] | what happens at the door: which classes, tenants and pools are there? |
 //! | [`simulate`] | what does a fleet of those engines do under one way of routing? |
 //! | [`drill`] | which way of routing meets its criteria, and which does not? |
 //! | [`report`] | what does that look like on paper? |
 
 pub mod drill;
 pub mod engine;
-
+pub mod presets;
 pub mod report;
+pub mod service;
 pub mod simulate;
 pub mod trace;
