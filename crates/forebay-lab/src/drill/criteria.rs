@@ -20,6 +20,7 @@ use sha2::{Digest, Sha256};
 
 use super::measure::{Group, Latency, Measured, Statistic};
 use super::notation;
+use crate::service::Service;
 
 mod document;
 #[cfg(test)]
@@ -211,7 +212,6 @@ impl fmt::Display for CriteriaError {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Criteria {
     list: Vec<Criterion>,
-    text: String,
 }
 
 impl Criteria {
@@ -225,8 +225,26 @@ impl Criteria {
     pub fn parse(file: &Path, text: &str) -> Result<Self, CriteriaError> {
         let mut list = document::read(text)
             .map_err(|faults| CriteriaError { file: file.to_owned(), faults })?;
-        list.sort_by(|one, other| (&one.class, one.measure).cmp(&(&other.class, other.measure)));
-        Ok(Self { list, text: text.to_owned() })
+        sort(&mut list);
+        Ok(Self { list })
+    }
+
+    /// The same, with the share of refusals that was agreed for a class where these say nothing of it: an agreed
+    /// limit is held against the facts.
+    #[must_use]
+    pub fn with_agreed(mut self, service: &Service) -> Self {
+        for class in &service.classes {
+            let name = Some(class.name.clone());
+            let is_set = self.list.iter().any(|criterion| {
+                criterion.class == name && criterion.measure == Measure::RefusedShare
+            });
+            if let (Some(limit), false) = (class.reject_share_max, is_set) {
+                let measure = Measure::RefusedShare;
+                self.list.push(Criterion { class: name, measure, limit });
+            }
+        }
+        sort(&mut self.list);
+        self
     }
 
     /// Each criterion: those on all requests first, then by class, and in one fixed order within each.
@@ -234,12 +252,8 @@ impl Criteria {
         &self.list
     }
 
-    /// The text as it was written.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// One line for each criterion, in the order of [`Criteria::list`], whatever the file looked like.
+    /// One line for each criterion, in the order of [`Criteria::list`], whatever the file looked like. It
+    /// is a file of the same criteria itself.
     pub fn canonical(&self) -> String {
         self.list
             .iter()
@@ -251,6 +265,10 @@ impl Criteria {
     pub fn hash(&self) -> String {
         sha256_hex(self.canonical().as_bytes())
     }
+}
+
+fn sort(list: &mut [Criterion]) {
+    list.sort_by(|one, other| (&one.class, one.measure).cmp(&(&other.class, other.measure)));
 }
 
 /// The SHA-256 of some bytes in hexadecimal.

@@ -4,8 +4,11 @@ use forebay_core::{HoldOrder, Mode, Moment, RefusalReason, Rng, Span};
 
 use super::criteria::Criteria;
 use super::matrix::Cell;
+use super::measure::Measured;
 use super::{Design, Drill, Run, published};
-use crate::simulate::{Fate, Promises, RequestRecord, RunRecord, TimelinePoint};
+use crate::simulate::{
+    Fate, Promises, RequestRecord, RunRecord, Summary, Thresholds, TimelinePoint,
+};
 
 /// What a fake run looks like.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +39,12 @@ pub(crate) const SHAPE: Shape = Shape {
     slope: 1.0,
     itl_ms: 40,
 };
+
+/// What a run of this shape comes to.
+pub(crate) fn measured(shape: &Shape, seed: u64) -> Measured {
+    let record = run(shape, seed);
+    Measured::of(&record, &Summary::of(&record, &Thresholds::default()))
+}
 
 /// A run of this shape.
 pub(crate) fn run(shape: &Shape, seed: u64) -> RunRecord {
@@ -110,8 +119,7 @@ pub(crate) fn drill(workers: &[u32], seeds: u64, arms: &[Mode]) -> Drill {
     };
     let runs = design.cells().into_iter().map(|cell| {
         let record = run(&shape(&cell), cell.seed);
-        let summary = format!(r#"{{"mode":"{}","seed":{}}}"#, record.mode, record.seed);
-        Run::of(cell, &record, summary)
+        Run::of(cell, &record, &Summary::of(&record, &Thresholds::default()))
     });
     let runs = runs.collect();
     Drill::of(design, runs)

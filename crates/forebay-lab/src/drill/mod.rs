@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`criteria`] | reads what an arm is held to |
 //! | [`matrix`] | runs every cell of workers × seed × arm on all cores |
+//! | [`stage`] | sets a cell up as a simulation |
 //! | [`measure`] | reduces a run to its figures |
 //! | [`row`] | brings the seeds of a cell together |
 //! | [`verdict`] | decides GO, NO-GO or INCONCLUSIVE |
@@ -12,7 +13,7 @@
 
 use forebay_core::{HoldOrder, KvPreset, Mode};
 
-use crate::simulate::RunRecord;
+use crate::simulate::{RunRecord, Summary};
 
 pub mod criteria;
 #[cfg(test)]
@@ -22,6 +23,7 @@ pub mod measure;
 pub mod notation;
 pub mod published;
 pub mod row;
+pub mod stage;
 pub mod table;
 pub mod verdict;
 
@@ -98,9 +100,10 @@ pub struct Run {
 }
 
 impl Run {
-    /// The figures of a record, with the summary that was made of it.
-    pub fn of(cell: Cell, record: &RunRecord, summary: String) -> Self {
-        Self { cell, measured: Measured::of(record), summary }
+    /// The figures of a record and of the summary that was made of it.
+    pub fn of(cell: Cell, record: &RunRecord, summary: &Summary) -> Self {
+        let json = serde_json::to_string(summary).expect("a summary is always JSON");
+        Self { cell, measured: Measured::of(record, summary), summary: json }
     }
 }
 

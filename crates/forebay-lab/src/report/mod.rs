@@ -6,7 +6,7 @@
 //! | `*.svg` | each figure as a file of its own |
 //! | `runs.jsonl` | one summary a line for each run on the fleet that was asked for |
 //! | `varied.jsonl` | the same for the fleets of the sensitivity figure |
-//! | `criteria.toml` | what the arms were held to, as it was written |
+//! | `criteria.toml` | what the arms were held to, in canonical form: its hash is the criteria's |
 //! | `report.json` | the verdicts, and the hashes of the other files; marks the folder as a report |
 //!
 //! The same drill gives the same bytes: there is no date on the page and no name of a machine.
@@ -57,7 +57,7 @@ pub fn files(drill: &Drill, origin: &Origin) -> BTreeMap<String, String> {
     if !drill.varied.is_empty() {
         files.insert("varied.jsonl".to_owned(), lines(&drill.varied));
     }
-    files.insert("criteria.toml".to_owned(), drill.criteria.text().to_owned());
+    files.insert("criteria.toml".to_owned(), drill.criteria.canonical());
     let raw = hashes(&files);
     for figure in &figures {
         let svg = figure.drawing.file(figure.id, &figure.heading, &figure.caption);

@@ -102,8 +102,7 @@ fn published_figures_are_shown_only_beside_their_engine_and_workload() {
 fn a_drill_of_one_cell_and_no_requests_still_has_a_page() {
     let mut drill = fake::drill(&[1], 1, &ARMS[..1]);
     for run in &mut drill.runs {
-        let empty = fake::run(&fake::Shape { requests: 0, ..fake::SHAPE }, 1);
-        run.measured = crate::drill::measure::Measured::of(&empty);
+        run.measured = fake::measured(&fake::Shape { requests: 0, ..fake::SHAPE }, 1);
     }
     let page = &files(&drill, &origin())["index.html"];
     assert!(page.contains("</html>") && !page.contains("NaN"));

@@ -2,7 +2,8 @@ use std::path::Path;
 
 use super::{Criteria, Criterion, Measure, Metric};
 use crate::drill::fake;
-use crate::drill::measure::{Measured, Statistic};
+use crate::drill::measure::Statistic;
+use crate::service::Service;
 
 fn parse(text: &str) -> Result<Criteria, String> {
     Criteria::parse(Path::new("my.toml"), text).map_err(|error| error.to_string())
@@ -89,7 +90,7 @@ fn a_limit_that_is_met_exactly_passes() {
 
 #[test]
 fn a_class_that_offered_nothing_has_no_value() {
-    let measured = Measured::of(&fake::run(&fake::SHAPE, 1));
+    let measured = fake::measured(&fake::SHAPE, 1);
     let of = |class: &str| Criterion {
         class: Some(class.to_owned()),
         measure: Measure::RefusedShare,
@@ -97,4 +98,24 @@ fn a_class_that_offered_nothing_has_no_value() {
     };
     assert_eq!(of("public").value(&measured), Some(0.0));
     assert_eq!(of("nobody").value(&measured), None);
+}
+
+#[test]
+fn the_canonical_form_is_a_file_of_the_same_criteria() {
+    let text = "refused_share_max = 0.01\n[class.\"a b\"]\ncompleted_share_min = 0.5\n\
+                e2e_ms_max = { mean = 12.5 }";
+    let criteria = parse(text).unwrap();
+    assert_eq!(parse(&criteria.canonical()).unwrap(), criteria);
+    assert_eq!(criteria.list().len(), 3);
+}
+
+#[test]
+fn an_agreed_share_becomes_a_criterion_unless_the_file_sets_one() {
+    let service = "[[class]]\nname = \"public\"\nreject_share_max = 0.0\n\
+                   [[class]]\nname = \"research\"\nreject_share_max = 0.15\n[[class]]\nname = \"batch\"\n";
+    let service = Service::parse(Path::new("classes.toml"), service).unwrap();
+    let criteria =
+        parse("[class.research]\nrefused_share_max = 0.2").unwrap().with_agreed(&service);
+    let shown: Vec<_> = criteria.list().iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["refused of class public ≤ 0 %", "refused of class research ≤ 20 %"]);
 }

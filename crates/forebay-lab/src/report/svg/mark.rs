@@ -137,7 +137,11 @@ mod tests {
         let series: BTreeSet<&str> = styles.iter().map(|style| style.series).collect();
         assert_eq!((shapes.len(), series.len()), (Mode::ALL.len(), Mode::ALL.len()));
         for name in series {
-            assert_eq!(CSS.matches(&format!("\n.figure .{name}{{")).count(), 2, "{name}, light and dark");
+            assert_eq!(
+                CSS.matches(&format!("\n.figure .{name}{{")).count(),
+                2,
+                "{name}, light and dark"
+            );
         }
     }
 }
