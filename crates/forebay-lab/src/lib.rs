@@ -4,8 +4,10 @@
 //! |---|---|
 //! | [`trace`] | which requests come, when, and what do they share? |
 //! | [`engine`] | how would a vLLM-like engine run them? |
+//! | [`presets`] | which engines are known? |
 //! | [`simulate`] | what does a fleet of those engines do under one way of routing? |
 
 pub mod engine;
+pub mod presets;
 pub mod simulate;
 pub mod trace;
