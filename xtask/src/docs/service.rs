@@ -1,0 +1,27 @@
+//! Writes the reference of the service file from the one table of its keys.
+
+use std::fmt::Write as _;
+
+use forebay_lab::service::TABLE;
+
+use super::NOTE;
+use crate::workspace::Workspace;
+
+const ABOUT: &str = "\
+The file that says what happens at the door: classes, tenants, pools, the gate and bounds. These are
+its keys that hold numbers; the others are explained in [overload](../concepts/overload.md). All
+faults of a file are reported at once, each with its line.";
+
+/// A table for each table of the file, in its own order.
+pub(super) fn page(_: &Workspace) -> anyhow::Result<String> {
+    let mut page = format!("# The service file\n\n{NOTE}\n\n{ABOUT}\n");
+    let mut tables: Vec<&str> = TABLE.iter().map(|key| key.table).collect();
+    tables.dedup();
+    for table in tables {
+        write!(page, "\n## `{table}`\n\n| key | value | without it |\n|---|---|---|\n")?;
+        for key in TABLE.iter().filter(|key| key.table == table) {
+            writeln!(page, "| `{}` | {} | {} |", key.name, key.wanted(), key.why)?;
+        }
+    }
+    Ok(page)
+}
