@@ -19,8 +19,11 @@ mod request;
 mod rng;
 mod routing;
 mod settings;
+#[cfg(test)]
+mod strategies;
 mod units;
 mod why;
+mod words;
 
 pub use input::{Input, Load, Observation, WorkerProfile};
 pub use output::{Alarm, Output};
@@ -33,6 +36,7 @@ pub use settings::{
 };
 pub use units::{BlockHash, Moment, Span, Tokens};
 pub use why::{Candidate, Cause, GateView, Why};
+pub use words::{BadWords, WORDS_VERSION};
 
 /// Decides for one pool. See the [crate's documentation](crate) for the calling order.
 #[derive(Debug)]
