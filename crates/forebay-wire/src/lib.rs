@@ -2,3 +2,5 @@
 //!
 //! Knows nothing of decisions, does no I/O of its own beyond the readers and writers it is given, never fails on
 //! unknown fields and never panics on any bytes.
+
+pub mod recording;
