@@ -12,6 +12,7 @@
 //! Moments never go back, and every dispatched request is answered by exactly one [`Input::Finished`] or
 //! [`Input::Abandoned`], unless its worker [left](Observation::Left).
 
+mod explain;
 mod input;
 mod output;
 mod refusal;
