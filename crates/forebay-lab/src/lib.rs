@@ -5,7 +5,9 @@
 //! | [`trace`] | which requests come, when, and what do they share? |
 //! | [`engine`] | how would a vLLM-like engine run them? |
 //! | [`simulate`] | what does a fleet of those engines do under one way of routing? |
+//! | [`recording`] | what was decided in a run, why, and would it be decided so again? |
 
 pub mod engine;
+pub mod recording;
 pub mod simulate;
 pub mod trace;
