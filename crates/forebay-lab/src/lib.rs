@@ -4,10 +4,14 @@
 //! |---|---|
 //! | [`trace`] | which requests come, when, and what do they share? |
 //! | [`engine`] | how would a vLLM-like engine run them? |
+//! | [`presets`] | which engines are known? |
+//! | [`service`] | what happens at the door: which classes, tenants and pools are there? |
 //! | [`simulate`] | what does a fleet of those engines do under one way of routing? |
 //! | [`recording`] | what was decided in a run, why, and would it be decided so again? |
 
 pub mod engine;
+pub mod presets;
 pub mod recording;
+pub mod service;
 pub mod simulate;
 pub mod trace;

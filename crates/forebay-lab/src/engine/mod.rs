@@ -1,8 +1,17 @@
 //! A vLLM-like engine as a pure machine: time comes in with each input, and nothing is random.
 //!
 //! Call [`Engine::handle`], then [`Engine::poll`] until it says [`Output::Sleep`], before the next input.
+//! Inputs of one and the same moment may be handled together before the poll: one step then sees them all.
+
+mod blocks;
+mod preset;
+mod scheduler;
+mod step_time;
 
 use std::sync::Arc;
+
+pub use preset::{Preset, PresetError, PresetFault};
+pub use scheduler::Engine;
 
 use forebay_core::{BlockHash, Moment};
 
@@ -33,8 +42,10 @@ pub enum Input {
 /// What an engine tells the world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// The job was refused since too many wait already (vLLM's `--max-num-queued-reqs`: 503).
+    /// The job was refused since too many are inside already (vLLM's `--max-num-queued-reqs`: 503).
     Rejected(u64),
+    /// The job can never run: its prompt and output together are larger than all KV (vLLM's 400).
+    TooLong(u64),
     /// The job was admitted for the first time, with this many of its prompt's tokens found in the cache.
     Admitted {
         /// The job.

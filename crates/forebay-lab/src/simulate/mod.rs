@@ -2,4 +2,4 @@
 
 mod record;
 
-pub use record::{Fate, RequestRecord, RunRecord, TimelinePoint};
+pub use record::{Fate, Promises, RequestRecord, RunRecord, TimelinePoint};

@@ -50,6 +50,23 @@ pub struct RequestRecord {
     pub predicted_wait: Option<Span>,
     /// The last Retry-After it was given, and whether it was cut by the cap.
     pub retry_after: Option<(Span, bool)>,
+    /// What became of every Retry-After it was given.
+    pub promises: Promises,
+    /// Times an engine preempted it.
+    pub preemptions: u32,
+}
+
+/// What became of the Retry-Afters that one client was given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Promises {
+    /// Refusals that named a Retry-After, whether or not it was cut.
+    pub given: u16,
+    /// Those whose Retry-After was cut by the cap: not promises that anybody could keep.
+    pub cut: u16,
+    /// Those not cut whose client came back when it was told to.
+    pub followed: u16,
+    /// The last followed one was kept: the client came back and was served.
+    pub kept: bool,
 }
 
 /// The fleet at one moment.

@@ -1,0 +1,287 @@
+//! Reads an engine preset: which model on which accelerator, how large and how fast.
+//!
+//! A preset is a flat TOML file of the keys in [`KEYS`]. All faults of a file are reported together, each with
+//! its line, which a deserializer that stops at the first one can't do.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::step_time::StepTime;
+
+/// A model on an accelerator, as far as scheduling and time are concerned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Preset {
+    /// Accelerator and model, `a100-40gb/qwen3-8b`.
+    pub name: String,
+    /// Where the figures come from.
+    pub source: String,
+    /// How far they are from what was measured.
+    pub error: String,
+    /// Tokens of one KV block.
+    pub block_size: u32,
+    /// Tokens that fit into the KV cache.
+    pub kv_tokens: u32,
+    /// Tokens computed in one step at most (vLLM's `--max-num-batched-tokens`).
+    pub batch_tokens_max: u32,
+    /// Jobs that run at once at most (vLLM's `--max-num-seqs`).
+    pub seqs_max: u32,
+    /// Jobs inside the engine, running or waiting, above which a new one is rejected (vLLM's
+    /// `--max-num-queued-reqs`, which counts both); `None` for no limit.
+    pub queued_requests_max: Option<u32>,
+    /// Microseconds of every step.
+    pub step_base_us: f64,
+    /// Microseconds of a step for each prompt token computed.
+    pub step_prefill_token_us: f64,
+    /// Nanoseconds of a step for each prompt token computed and token of context that it attends to.
+    pub step_prefill_context_ns: f64,
+    /// Microseconds of a step for each sequence that decodes.
+    pub step_decode_sequence_us: f64,
+    /// Nanoseconds of a step for each token of context of each sequence that decodes.
+    pub step_decode_context_ns: f64,
+}
+
+/// The keys of a preset file, in the order in which they are best written.
+const KEYS: [&str; 13] = [
+    "name",
+    "source",
+    "error",
+    "block_size",
+    "kv_tokens",
+    "batch_tokens_max",
+    "seqs_max",
+    "queued_requests_max",
+    "step_base_us",
+    "step_prefill_token_us",
+    "step_prefill_context_ns",
+    "step_decode_sequence_us",
+    "step_decode_context_ns",
+];
+
+impl Preset {
+    /// Reads a preset from the text of a file; `file` is only named in faults.
+    pub fn parse(text: &str, file: &Path) -> Result<Self, PresetError> {
+        let mut reader = Reader { text, file, faults: Vec::new() };
+        let (table, errors) = DeTable::parse_recoverable(text);
+        for error in errors {
+            let line = error.span().map(|span| reader.line(span.start));
+            reader.fault(line, error.message(), "see the presets that ship for the form of a file");
+        }
+        let table = table.get_ref();
+        for key in table.keys() {
+            if !KEYS.contains(&key.get_ref().as_ref()) {
+                let line = reader.line(key.span().start);
+                let what = format!("unknown key: {}", key.get_ref());
+                reader.fault(Some(line), &what, &format!("known keys: {}", KEYS.join(", ")));
+            }
+        }
+        let preset = Self {
+            name: reader.text_of(table, "name"),
+            source: reader.text_of(table, "source"),
+            error: reader.text_of(table, "error"),
+            block_size: reader.count(table, "block_size"),
+            kv_tokens: reader.count(table, "kv_tokens"),
+            batch_tokens_max: reader.count(table, "batch_tokens_max"),
+            seqs_max: reader.count(table, "seqs_max"),
+            queued_requests_max: table
+                .contains_key("queued_requests_max")
+                .then(|| reader.count(table, "queued_requests_max")),
+            step_base_us: reader.time(table, "step_base_us"),
+            step_prefill_token_us: reader.time(table, "step_prefill_token_us"),
+            step_prefill_context_ns: reader.time(table, "step_prefill_context_ns"),
+            step_decode_sequence_us: reader.time(table, "step_decode_sequence_us"),
+            step_decode_context_ns: reader.time(table, "step_decode_context_ns"),
+        };
+        // Relations between values that are missing or wrong themselves would only add noise.
+        if reader.faults.is_empty() {
+            preset.check(table, &mut reader);
+        }
+        if reader.faults.is_empty() {
+            Ok(preset)
+        } else {
+            reader.faults.sort_by_key(|fault| fault.line);
+            Err(PresetError { faults: reader.faults })
+        }
+    }
+
+    /// The same engine with every step `factor` times as long: 0.1 is ten times as fast.
+    #[must_use]
+    pub fn scaled(&self, factor: f64) -> Self {
+        Self {
+            step_base_us: self.step_base_us * factor,
+            step_prefill_token_us: self.step_prefill_token_us * factor,
+            step_prefill_context_ns: self.step_prefill_context_ns * factor,
+            step_decode_sequence_us: self.step_decode_sequence_us * factor,
+            step_decode_context_ns: self.step_decode_context_ns * factor,
+            ..self.clone()
+        }
+    }
+
+    /// Number of whole KV blocks, at least one.
+    pub fn blocks(&self) -> u32 {
+        (self.kv_tokens / self.block_size.max(1)).max(1)
+    }
+
+    pub(super) fn step_time(&self) -> StepTime {
+        StepTime {
+            base: self.step_base_us * 1e3,
+            prefill: self.step_prefill_token_us * 1e3,
+            prefill_context: self.step_prefill_context_ns,
+            decode: self.step_decode_sequence_us * 1e3,
+            decode_context: self.step_decode_context_ns,
+        }
+    }
+
+    fn check(&self, table: &DeTable<'_>, reader: &mut Reader<'_>) {
+        if self.kv_tokens < self.block_size {
+            let line = reader.line_of(table, "kv_tokens");
+            let what = format!("kv_tokens {} is less than one block", self.kv_tokens);
+            reader.fault(line, &what, &format!("use at least block_size, {}", self.block_size));
+        }
+        if self.batch_tokens_max < self.seqs_max {
+            let line = reader.line_of(table, "batch_tokens_max");
+            let what = format!(
+                "batch_tokens_max {} is less than seqs_max {}",
+                self.batch_tokens_max, self.seqs_max
+            );
+            reader.fault(
+                line,
+                &what,
+                "a step must hold one token for each running job, as in vLLM",
+            );
+        }
+        if self.step_base_us == 0.0 && self.step_prefill_token_us == 0.0 {
+            let line = reader.line_of(table, "step_base_us");
+            reader.fault(line, "a prompt would take no time at all", "make step_base_us positive");
+        }
+    }
+}
+
+/// What is wrong with a preset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PresetError {
+    /// Each fault, by line.
+    pub faults: Vec<PresetFault>,
+}
+
+/// One thing that is wrong with a preset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PresetFault {
+    /// The file, or the name that is not known.
+    pub file: PathBuf,
+    /// The line, from 1, where one is at fault.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub what: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+impl std::error::Error for PresetError {}
+
+impl fmt::Display for PresetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (nth, fault) in self.faults.iter().enumerate() {
+            if nth > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{fault}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for PresetFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, ": {}\nhint: {}", self.what, self.remedy)
+    }
+}
+
+/// Reads values and gathers faults.
+struct Reader<'a> {
+    text: &'a str,
+    file: &'a Path,
+    faults: Vec<PresetFault>,
+}
+
+impl Reader<'_> {
+    fn fault(&mut self, line: Option<usize>, what: &str, remedy: &str) {
+        self.faults.push(PresetFault {
+            file: self.file.to_path_buf(),
+            line,
+            what: what.to_owned(),
+            remedy: remedy.to_owned(),
+        });
+    }
+
+    /// The line of a place in the text, from 1.
+    fn line(&self, offset: usize) -> usize {
+        1 + self.text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
+    }
+
+    fn line_of(&self, table: &DeTable<'_>, key: &str) -> Option<usize> {
+        table.get(key).map(|value| self.line(value.span().start))
+    }
+
+    fn value<'t, 'i>(
+        &mut self,
+        table: &'t DeTable<'i>,
+        key: &str,
+        form: &str,
+    ) -> Option<&'t Spanned<DeValue<'i>>> {
+        let value = table.get(key);
+        if value.is_none() {
+            self.fault(None, &format!("missing key: {key}"), &format!("add {key} = {form}"));
+        }
+        value
+    }
+
+    fn wrong(&mut self, table: &DeTable<'_>, key: &str, form: &str) {
+        let line = self.line_of(table, key);
+        self.fault(line, &format!("{key} must be {form}"), &format!("write {key} = {form}"));
+    }
+
+    fn text_of(&mut self, table: &DeTable<'_>, key: &str) -> String {
+        let form = "a string that is not empty";
+        let Some(value) = self.value(table, key, form) else { return String::new() };
+        let text = value.get_ref().as_str().unwrap_or_default().trim();
+        if text.is_empty() {
+            self.wrong(table, key, form);
+        }
+        text.to_owned()
+    }
+
+    fn count(&mut self, table: &DeTable<'_>, key: &str) -> u32 {
+        let form = "a whole number from 1 to 4294967295";
+        let Some(value) = self.value(table, key, form) else { return 0 };
+        let count = value.get_ref().as_integer().and_then(|integer| {
+            u32::from_str_radix(&integer.as_str().replace('_', ""), integer.radix()).ok()
+        });
+        if !count.is_some_and(|count| count > 0) {
+            self.wrong(table, key, form);
+        }
+        count.unwrap_or(0)
+    }
+
+    fn time(&mut self, table: &DeTable<'_>, key: &str) -> f64 {
+        let form = "a number from 0 to 1e12";
+        let Some(value) = self.value(table, key, form) else { return 0.0 };
+        let digits = match value.get_ref() {
+            DeValue::Float(float) => float.as_str(),
+            DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str(),
+            _ => "",
+        };
+        let time = digits.replace('_', "").parse().unwrap_or(f64::NAN);
+        // NaN is in no range.
+        if !(0.0..=1e12).contains(&time) {
+            self.wrong(table, key, form);
+        }
+        time
+    }
+}

@@ -1,0 +1,171 @@
+//! Holds the one table of defaults: for each number of a service file its range, what holds without it, and why.
+
+/// A key of the service file that holds a number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Key {
+    /// The table it belongs to, without brackets.
+    pub table: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// Whether only whole numbers make sense.
+    pub whole: bool,
+    /// The least it may be.
+    pub least: f64,
+    /// The most it may be.
+    pub most: f64,
+    /// What holds where the key is missing; `None` where nothing does.
+    pub default: Option<f64>,
+    /// What holds where the key is missing, and why, as the rest of a sentence.
+    pub why: &'static str,
+}
+
+impl Key {
+    const fn count(table: &'static str, name: &'static str, range: (f64, f64)) -> Self {
+        Self { table, name, whole: true, least: range.0, most: range.1, default: None, why: "" }
+    }
+    const fn number(table: &'static str, name: &'static str, range: (f64, f64)) -> Self {
+        Self { whole: false, ..Self::count(table, name, range) }
+    }
+    const fn or(self, default: f64, why: &'static str) -> Self {
+        Self { default: Some(default), why, ..self }
+    }
+    const fn or_none(self, why: &'static str) -> Self {
+        Self { why, ..self }
+    }
+
+    /// What kind of value is right, as the object of "give".
+    pub fn wanted(&self) -> String {
+        let kind = if self.whole { "a whole number" } else { "a number" };
+        if self.most.is_infinite() {
+            format!("{kind} of at least {}, or `inf`", self.least)
+        } else {
+            format!("{kind} from {} to {}", self.least, self.most)
+        }
+    }
+
+    /// The default, of a key that has one.
+    pub(super) fn value(&self) -> f64 {
+        self.default.expect("asked only of keys whose default stands in the table")
+    }
+}
+
+/// A day in milliseconds: nobody waits longer, and a larger figure is a mistake of unit.
+const DAY_MS: f64 = 86_400_000.0;
+
+pub(super) const WAIT_MS_MAX: Key = Key::count("class", "wait_ms_max", (0.0, DAY_MS)).or_none(
+    "a class that queues waits without a limit of time, one that spills does so as soon as it would wait at \
+     all, and one that sheds must say it",
+);
+pub(super) const QUEUE_LEN_MAX: Key = Key::count("class", "queue_len_max", (0.0, 1e6)).or(
+    2000.0,
+    "2000 requests may wait: minutes of work for a few workers, and more than that is an outage, not a queue",
+);
+pub(super) const SHARE: Key = Key::count("class", "share", (1.0, 1e6))
+    .or(1.0, "the share is 1: classes weigh the same until somebody says otherwise");
+pub(super) const REJECT_SHARE_MAX: Key = Key::number("class", "reject_share_max", (0.0, 1.0))
+    .or_none("no limit is agreed, and reports compare with none");
+pub(super) const AGEING: Key = Key::number("class", "ageing", (0.0, 1e6))
+    .or(3.0, "K is 3: the best mean of those tried at 1.0 to 2.0 × capacity (DESIGN §4)");
+pub(super) const PROMISE: Key = Key::number("class", "promise", (1.0, f64::INFINITY)).or(
+    2.0,
+    "γ is 2: it halves the longest waits for some of the mean, and can be said to a user (DESIGN §4)",
+);
+pub(super) const TRAFFIC: Key = Key::number("class", "traffic", (0.0, 1e9))
+    .or(1.0, "it gets as much of the unnamed traffic as each of the others");
+
+pub(super) const TENANT_TRAFFIC: Key = Key { table: "tenant", ..TRAFFIC };
+pub(super) const WEIGHT: Key = Key::count("tenant", "weight", (1.0, 1e6))
+    .or(1.0, "the weight is 1: tenants weigh the same until somebody says otherwise");
+pub(super) const RATE: Key = Key::number("tenant", "requests_per_s_max", (1e-6, 1e9))
+    .or_none("its requests are not limited by rate");
+pub(super) const RATE_BURST: Key = Key::number("tenant", "requests_burst_max", (1.0, 1e9))
+    .or_none("a burst may be as large as one second's worth, and at least one request");
+pub(super) const TOKENS: Key = Key::number("tenant", "tokens_per_s_max", (1e-3, 1e12))
+    .or_none("its prompt tokens are not limited by rate");
+pub(super) const TOKENS_BURST: Key = Key::number("tenant", "tokens_burst_max", (1.0, 1e12))
+    .or_none(
+        "a burst may be as large as one minute's worth: a long prompt alone is many seconds' worth",
+    );
+pub(super) const CONCURRENCY: Key = Key::count("tenant", "concurrency_max", (1.0, 1e6))
+    .or_none("it may have any number of requests open");
+
+pub(super) const WORKERS: Key =
+    Key::count("pool", "workers", (1.0, 10_000.0)).or_none("a pool must say how many it has");
+
+pub(super) const FRACTION: Key = Key::number("gate", "fraction_start", (0.01, 2.0)).or(
+    0.95,
+    "0.95 of the KV may be committed at the start: 0.9 to 1.0 is a plateau, 1.1 doubles the mean TTFT",
+);
+pub(super) const FRACTION_MIN: Key = Key::number("gate", "fraction_min", (0.01, 2.0)).or(
+    0.80,
+    "feedback goes no lower than 0.80: below that the makespan suffers first (DESIGN §4)",
+);
+pub(super) const FRACTION_MAX: Key = Key::number("gate", "fraction_max", (0.01, 2.0))
+    .or(1.0, "feedback goes no higher than 1.0: above that preemptions cost more than they gain");
+pub(super) const BACKLOG_STEPS: Key = Key::number("gate", "backlog_steps_max", (0.01, 1e6)).or(
+    1.5,
+    "1.5 full steps of prefill keep a worker busy over one decision without binding requests early",
+);
+
+pub(super) const ALL_QUEUE_LEN_MAX: Key = Key::count("limits", "queue_len_max", (0.0, 1e7)).or(
+    100_000.0,
+    "100000 requests may wait over all classes: about 100 MB of memory, far above any queue worth having",
+);
+pub(super) const RUNNING_MAX: Key = Key::count("limits", "running_max", (1.0, 1e8))
+    .or(1e6, "1000000 may run: a bound on memory only, far above what engines run");
+pub(super) const WORKERS_MAX: Key = Key::count("limits", "workers_max", (1.0, 1e6))
+    .or(10_000.0, "10000 workers may join: ten times the largest fleet that is measured");
+pub(super) const TENANTS_MAX: Key = Key::count("limits", "tenants_max", (1.0, 1e7))
+    .or(10_000.0, "10000 tenants are told apart; others share one account");
+pub(super) const MEANS_MAX: Key = Key::count("limits", "means_max", (1.0, 1e8))
+    .or(65_536.0, "65536 prefix classes have a mean output of their own: a few megabytes");
+pub(super) const PROMISES_MAX: Key = Key::count("limits", "promises_max", (1.0, 1e7)).or(
+    10_000.0,
+    "10000 Retry-After promises a class are remembered: above that all are cut anyway",
+);
+pub(super) const ATTEMPTS_MAX: Key = Key::count("limits", "attempts_max", (1.0, 100.0))
+    .or(3.0, "a request runs at most 3 times: one that kills three workers is likely the cause");
+pub(super) const RETRY_AFTER_S_MAX: Key =
+    Key::count("limits", "retry_after_s_max", (1.0, 86_400.0)).or(
+        60.0,
+        "Retry-After is at most 60 s: an official SDK ignores larger figures (DESIGN §5)",
+    );
+pub(super) const MARK_MS: Key = Key::count("limits", "mark_ms", (1.0, DAY_MS)).or(
+    1000.0,
+    "a mark on a worker stands for 1 s: shorter than a user notices, longer than a step",
+);
+
+/// The longest queue of the one class that holds without a file: as long as the pool lets it be.
+pub(super) const SINGLE_QUEUE_LEN_MAX: u32 = 100_000;
+
+/// Every key that holds a number, in the order of the reference.
+pub const TABLE: [&Key; 28] = [
+    &WAIT_MS_MAX,
+    &QUEUE_LEN_MAX,
+    &SHARE,
+    &REJECT_SHARE_MAX,
+    &AGEING,
+    &PROMISE,
+    &TRAFFIC,
+    &WEIGHT,
+    &TENANT_TRAFFIC,
+    &RATE,
+    &RATE_BURST,
+    &TOKENS,
+    &TOKENS_BURST,
+    &CONCURRENCY,
+    &WORKERS,
+    &FRACTION,
+    &FRACTION_MIN,
+    &FRACTION_MAX,
+    &BACKLOG_STEPS,
+    &ALL_QUEUE_LEN_MAX,
+    &RUNNING_MAX,
+    &WORKERS_MAX,
+    &TENANTS_MAX,
+    &MEANS_MAX,
+    &PROMISES_MAX,
+    &ATTEMPTS_MAX,
+    &RETRY_AFTER_S_MAX,
+    &MARK_MS,
+];

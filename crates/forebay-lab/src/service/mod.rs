@@ -1,0 +1,208 @@
+//! Says what happens at the door: classes, tenants and pools, from a file that a person writes.
+//!
+//! The file goes through two forms. [`document`] holds it exactly as typed; [`resolve`] turns that into what is
+//! meant, and finds every fault on the way, not the first only. [`defaults`] is the one table of what holds where
+//! nothing was said, with a reason for each.
+
+mod defaults;
+mod document;
+mod reader;
+mod resolve;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use forebay_core::{ClassSettings, GateSettings, Knowledge, Limits, Mode, Overload, PoolId};
+use forebay_core::{Settings, TenantId, TenantSettings, Tokens};
+
+pub use defaults::{Key, TABLE};
+
+/// The name of the pool whose fleet the command line gives.
+pub const MAIN_POOL: &str = "main";
+
+/// What happens at the door, resolved.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Service {
+    /// The classes of service, at least one.
+    pub classes: Vec<Class>,
+    /// The tenants that the file names, at least one.
+    pub tenants: Vec<Tenant>,
+    /// What holds for a tenant that only the trace names.
+    pub tenant_default: TenantSettings,
+    /// The pools that classes may spill to; the fleet of the command line is not among them.
+    pub pools: Vec<Pool>,
+    /// The KV gate.
+    pub gate: GateSettings,
+    /// Bounds on everything that could grow.
+    pub limits: Limits,
+}
+
+/// One class of service.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Class {
+    /// Its name in the trace, in tables and in metrics.
+    pub name: String,
+    /// What the core is told of it.
+    pub settings: ClassSettings,
+    /// Its part of the requests whose class the trace doesn't name, in relation to the others'.
+    pub traffic: f64,
+    /// The agreed share of refusals, 0 to 1: nothing enforces it, reports hold it against the facts.
+    pub reject_share_max: Option<f64>,
+}
+
+/// One tenant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tenant {
+    /// Its name in the trace, in tables and in metrics.
+    pub name: String,
+    /// What the core is told of it.
+    pub settings: TenantSettings,
+    /// The class of its requests where the trace names none: a place in [`Service::classes`].
+    pub class: Option<usize>,
+    /// Its part of the requests whose tenant the trace doesn't name, in relation to the others'.
+    pub traffic: f64,
+}
+
+/// A pool that others may spill to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pool {
+    /// Its name.
+    pub name: String,
+    /// Number of its workers.
+    pub workers: u32,
+    /// Their preset; `None` takes that of the main pool's first worker.
+    pub engine: Option<String>,
+    /// How it chooses; `None` takes the main pool's mode.
+    pub mode: Option<Mode>,
+    /// Where it passes on what it can't run within the class's limit.
+    pub spill_to: Option<PoolId>,
+}
+
+/// One fault of a file: where, what, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fault {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub what: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+/// Every fault of a file at once, in the order of its lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Faults {
+    /// The file.
+    pub file: PathBuf,
+    /// Its faults, at least one.
+    pub faults: Vec<Fault>,
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (nth, fault) in self.faults.iter().enumerate() {
+            let gap = if nth == 0 { "" } else { "\n" };
+            let file = self.file.display();
+            write!(f, "{gap}{file}:{}: {}\nhint: {}", fault.line, fault.what, fault.remedy)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Faults {}
+
+/// Why a service file could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// It could not be read at all.
+    #[error("{}: {source}\nhint: name a service file that exists and may be read", file.display())]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// It was read, and these are its faults.
+    #[error(transparent)]
+    Faulty(#[from] Faults),
+}
+
+impl Service {
+    /// Reads a service file.
+    pub fn load(file: &Path) -> Result<Self, ServiceError> {
+        let text = std::fs::read_to_string(file)
+            .map_err(|source| ServiceError::Unreadable { file: file.to_owned(), source })?;
+        Ok(Self::parse(file, &text)?)
+    }
+
+    /// Reads the text of a service file; `file` only names it in faults.
+    pub fn parse(file: &Path, text: &str) -> Result<Self, Faults> {
+        let mut faults = reader::Gathered::new(text);
+        let document = document::Document::read(text, &mut faults);
+        let service = resolve::resolve(&document, &mut faults);
+        let faults = faults.into_sorted();
+        if faults.is_empty() { Ok(service) } else { Err(Faults { file: file.to_owned(), faults }) }
+    }
+
+    /// What holds without a file: one class that queues without a limit of time, and one tenant.
+    pub fn single() -> Self {
+        resolve::single()
+    }
+
+    /// What the core of one pool is told. [`PoolId`] 0 is the main pool, n the n-th of [`Service::pools`].
+    ///
+    /// Only the main pool applies the tenants' rates and limits of concurrency: what was let in there and then
+    /// spilled is the same request, and must not be counted twice.
+    pub fn settings(&self, pool: PoolId, door: Door) -> Settings {
+        let classes =
+            self.classes.iter().map(|class| self.class_in(pool, class.settings)).collect();
+        let of_tenant = |settings: TenantSettings| {
+            if pool.0 == 0 {
+                settings
+            } else {
+                TenantSettings { rate: None, tokens: None, concurrency_max: None, ..settings }
+            }
+        };
+        let tenants = self.tenants.iter().enumerate();
+        Settings {
+            mode: door.mode,
+            knowledge: door.knowledge,
+            block_size: door.block_size,
+            expected_output: door.expected_output,
+            classes,
+            tenant_default: of_tenant(self.tenant_default),
+            tenants: tenants
+                .map(|(nth, tenant)| (TenantId(nth as u32), of_tenant(tenant.settings)))
+                .collect(),
+            gate: self.gate,
+            limits: self.limits,
+        }
+    }
+
+    /// A class as a pool that is spilled to sees it: it queues there without a limit of time, unless that pool
+    /// passes it on.
+    fn class_in(&self, pool: PoolId, settings: ClassSettings) -> ClassSettings {
+        let (Overload::Spill(_), Some(nth)) = (settings.overload, pool.0.checked_sub(1)) else {
+            return settings;
+        };
+        match self.pools.get(usize::from(nth)).and_then(|pool| pool.spill_to) {
+            Some(next) => ClassSettings { overload: Overload::Spill(next), ..settings },
+            None => ClassSettings { overload: Overload::Queue, wait_max: None, ..settings },
+        }
+    }
+}
+
+/// What the command line says of one pool's core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Door {
+    /// How a worker is chosen, and whether requests are held.
+    pub mode: Mode,
+    /// Where knowledge of the caches comes from.
+    pub knowledge: Knowledge,
+    /// Tokens in one block.
+    pub block_size: u32,
+    /// A constant in place of the learned mean output.
+    pub expected_output: Option<Tokens>,
+}

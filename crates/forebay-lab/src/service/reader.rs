@@ -1,0 +1,232 @@
+//! Reads a TOML table key by key and gathers every fault with its line.
+//!
+//! A derived deserialiser stops at its first fault; whoever writes such a file wants all of them.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::Fault;
+use super::defaults::Key;
+
+/// A value and where it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct At<T> {
+    /// The value.
+    pub(super) value: T,
+    /// Its line, from 1.
+    pub(super) line: usize,
+}
+
+/// The faults found so far.
+#[derive(Debug)]
+pub(super) struct Gathered {
+    line_starts: Vec<usize>,
+    faults: Vec<Fault>,
+}
+
+impl Gathered {
+    /// None yet, in this text.
+    pub(super) fn new(text: &str) -> Self {
+        let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
+        Self { line_starts: std::iter::once(0).chain(after_breaks).collect(), faults: Vec::new() }
+    }
+
+    /// The line that holds this byte, from 1.
+    pub(super) fn line(&self, byte: usize) -> usize {
+        self.line_starts.partition_point(|start| *start <= byte)
+    }
+
+    /// One more.
+    pub(super) fn add(&mut self, line: usize, what: impl Into<String>, remedy: impl Into<String>) {
+        self.faults.push(Fault { line, what: what.into(), remedy: remedy.into() });
+    }
+
+    /// All of them, in the order of the lines.
+    pub(super) fn into_sorted(mut self) -> Vec<Fault> {
+        self.faults.sort();
+        self.faults.dedup();
+        self.faults
+    }
+}
+
+/// One table of the file, and which of its keys have been asked for.
+#[derive(Debug)]
+pub(super) struct Section<'a> {
+    /// What it is called in a fault, such as ``[[class]]``.
+    title: &'static str,
+    table: &'a DeTable<'a>,
+    /// The line it starts on.
+    pub(super) line: usize,
+    asked: Vec<&'static str>,
+}
+
+impl<'a> Section<'a> {
+    /// A table that starts at this byte.
+    pub(super) fn new(title: &'static str, table: &'a DeTable<'a>, line: usize) -> Self {
+        Self { title, table, line, asked: Vec::new() }
+    }
+
+    fn find(&mut self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
+        self.asked.push(key);
+        self.table.iter().find(|(name, _)| name.get_ref() == key).map(|(_, value)| value)
+    }
+
+    /// The text under this key.
+    pub(super) fn text(&mut self, key: &'static str, found: &mut Gathered) -> Option<At<String>> {
+        let value = self.find(key)?;
+        let line = found.line(value.span().start);
+        if let Some(text) = value.get_ref().as_str() {
+            return Some(At { value: text.to_owned(), line });
+        }
+        wrong_type(self.title, key, value, "a text in quotation marks", found);
+        None
+    }
+
+    /// The number under this key, if it is one and within the key's range.
+    pub(super) fn number(&mut self, key: &Key, found: &mut Gathered) -> Option<At<f64>> {
+        let value = self.find(key.name)?;
+        let line = found.line(value.span().start);
+        let number = match value.get_ref() {
+            DeValue::Integer(digits) => whole(digits.as_str(), digits.radix()),
+            DeValue::Float(digits) if !key.whole => digits.as_str().replace('_', "").parse().ok(),
+            _ => None,
+        };
+        let Some(number) = number else {
+            wrong_type(self.title, key.name, value, &key.wanted(), found);
+            return None;
+        };
+        if (key.least..=key.most).contains(&number) {
+            return Some(At { value: number, line });
+        }
+        found.add(
+            line,
+            format!("{} has `{}` = {number}, which is out of range", self.title, key.name),
+            format!("give {}; without the key, {}", key.wanted(), key.why),
+        );
+        None
+    }
+
+    /// The table under this key.
+    pub(super) fn section(
+        &mut self,
+        key: &'static str,
+        found: &mut Gathered,
+    ) -> Option<Section<'a>> {
+        let value = self.find(key)?;
+        let title = title_of(key);
+        let line = found.line(value.span().start);
+        let Some(table) = value.get_ref().as_table() else {
+            wrong_type(
+                self.title,
+                key,
+                value,
+                &format!("a table: `{title}` on its own line"),
+                found,
+            );
+            return None;
+        };
+        Some(Section::new(title, table, line))
+    }
+
+    /// The tables under this key, in the order of the file.
+    pub(super) fn sections(&mut self, key: &'static str, found: &mut Gathered) -> Vec<Section<'a>> {
+        let Some(value) = self.find(key) else { return Vec::new() };
+        let title = title_of(key);
+        let wanted = format!("a list of tables: `{title}` on its own line before each");
+        let Some(items) = value.get_ref().as_array() else {
+            wrong_type(self.title, key, value, &wanted, found);
+            return Vec::new();
+        };
+        let mut sections = Vec::new();
+        for item in items.iter() {
+            match item.get_ref().as_table() {
+                Some(table) => {
+                    sections.push(Section::new(title, table, found.line(item.span().start)));
+                }
+                None => wrong_type(self.title, key, item, &wanted, found),
+            }
+        }
+        sections
+    }
+
+    /// Every key that nobody asked for is a fault.
+    pub(super) fn finish(self, found: &mut Gathered) {
+        for (key, _) in self.table.iter() {
+            let (name, span): (&str, Range<usize>) = (key.get_ref(), key.span());
+            if self.asked.contains(&name) {
+                continue;
+            }
+            let remedy = match nearest(name, self.asked.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("the keys are {}", listed(self.asked.iter().copied())),
+            };
+            let line = found.line(span.start);
+            found.add(line, format!("{} has no key `{name}`", self.title), remedy);
+        }
+    }
+}
+
+fn title_of(key: &'static str) -> &'static str {
+    match key {
+        "class" => "[[class]]",
+        "tenant" => "[[tenant]]",
+        "pool" => "[[pool]]",
+        "tenant_default" => "[tenant_default]",
+        "gate" => "[gate]",
+        "limits" => "[limits]",
+        other => other,
+    }
+}
+
+fn whole(digits: &str, radix: u32) -> Option<f64> {
+    i64::from_str_radix(&digits.replace('_', ""), radix).ok().map(|value| value as f64)
+}
+
+fn wrong_type(
+    title: &str,
+    key: &str,
+    value: &Spanned<DeValue<'_>>,
+    wanted: &str,
+    found: &mut Gathered,
+) {
+    let line = found.line(value.span().start);
+    let kind = value.get_ref().type_str();
+    let article = if kind.starts_with(['a', 'i']) { "an" } else { "a" };
+    found.add(
+        line,
+        format!("{title} has {article} {kind} under `{key}`"),
+        format!("give {wanted}"),
+    );
+}
+
+/// Names in backticks, with commas between.
+pub(super) fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// The name that differs least from the one typed, if it differs by no more than a third of its letters.
+pub(super) fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    names
+        .map(|name| (distance(typed, name), name))
+        .filter(|(distance, name)| *distance <= (name.len() / 3).max(1))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// Letters to insert, remove or replace to get from one to the other (Levenshtein 1966).
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (nth, letter) in from.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = nth + 1;
+        for (place, other) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != *other);
+            diagonal = row[place + 1];
+            row[place + 1] = replaced.min(diagonal + 1).min(row[place] + 1);
+        }
+    }
+    row[to.len()]
+}
