@@ -1,2 +1,54 @@
-//! Repository chores: ci, tidy, docs, bench.
-fn main() {}
+//! Runs the repository's chores: ci, tidy, docs, bench.
+//!
+//! `cargo xtask ci` is what the continuous integration runs, and nothing else. Exit codes are those
+//! of the program itself: 0 done, 1 the checked claim does not hold, 2 misuse or failure, 3
+//! inconclusive.
+
+mod bench;
+mod ci;
+mod docs;
+mod say;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use crate::say::say;
+use crate::workspace::Workspace;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  ci               everything that must hold before a merge; stops at the first failure
+  tidy             the house rules that no other tool checks
+  docs [--check]   writes the generated references, or fails when they are out of date
+  bench [--update] instruction counts of the core against the baseline, or a new baseline";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(code) => code,
+        Err(error) => {
+            say(&format!("error: {error:#}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run() -> anyhow::Result<ExitCode> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let workspace = Workspace::find()?;
+    match words[..] {
+        ["ci"] => ci::run(&workspace),
+        ["tidy"] => tidy::run(&workspace),
+        ["docs"] => docs::write(&workspace),
+        ["docs", "--check"] => docs::check(&workspace),
+        ["bench"] => bench::check(&workspace),
+        ["bench", "--update"] => bench::update(&workspace),
+        [] | ["help" | "--help" | "-h"] => {
+            say(USAGE);
+            Ok(ExitCode::SUCCESS)
+        }
+        _ => anyhow::bail!("unknown command: {}\n{USAGE}", words.join(" ")),
+    }
+}

@@ -1,0 +1,47 @@
+//! Runs everything that must hold before a merge.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use crate::say::say;
+use crate::workspace::Workspace;
+use crate::{docs, tidy};
+
+/// Runs one step; the code says whether its claim holds, an error that it could not be checked.
+type Step = fn(&Workspace) -> anyhow::Result<ExitCode>;
+
+/// The steps, quickest first, so that a small fault shows soon. The tests come last: their output
+/// is what a reader of the log wants to find at its end.
+const STEPS: [(&str, Step); 5] = [
+    ("fmt", |workspace| cargo(workspace, &["fmt", "--all", "--check"])),
+    ("tidy", tidy::run),
+    ("clippy", |workspace| {
+        let lint = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+        cargo(workspace, &lint)
+    }),
+    ("docs", docs::check),
+    ("test", |workspace| cargo(workspace, &["test", "--workspace", "--locked"])),
+];
+
+/// Runs the steps in order and stops at the first that does not hold.
+pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<ExitCode> {
+    let start = Instant::now();
+    for (name, step) in STEPS {
+        say(&format!("== {name}"));
+        let begun = Instant::now();
+        let code = step(workspace)?;
+        let secs = begun.elapsed().as_secs_f64();
+        if code != ExitCode::SUCCESS {
+            say(&format!("== {name}: FAILED after {secs:.1} s"));
+            return Ok(code);
+        }
+        say(&format!("== {name}: holds, {secs:.1} s"));
+    }
+    say(&format!("== ci: all {} steps hold, {:.1} s", STEPS.len(), start.elapsed().as_secs_f64()));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn cargo(workspace: &Workspace, words: &[&str]) -> anyhow::Result<ExitCode> {
+    let status = workspace.cargo(words).status()?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
