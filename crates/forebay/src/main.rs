@@ -1,2 +1,36 @@
 //! The forebay program.
-fn main() {}
+
+mod explain;
+mod replay;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// An LLM inference gateway and a saturation lab.
+#[derive(Debug, Parser)]
+#[command(name = "forebay", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Explain(explain::Args),
+    Replay(replay::Args),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Explain(args) => explain::run(&args),
+        Command::Replay(args) => replay::run(&args),
+    };
+    done.unwrap_or_else(|error| {
+        #[expect(clippy::print_stderr, reason = "this is where talk goes to")]
+        {
+            eprintln!("error: {error:#}");
+        }
+        ExitCode::from(2)
+    })
+}

@@ -1,3 +1,5 @@
+//! Checks that values survive being words, and that no words do harm.
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;

@@ -16,7 +16,8 @@ use super::opened::{Event, Opened};
 const COLUMNS: usize = 88;
 
 /// Everything that a recording says of one request, a paragraph for each decision, in their order.
-pub fn explain(file: &Path, request: RequestId) -> Result<String, RecordingFault> {
+pub fn explain(file: &Path, request: u64) -> Result<String, RecordingFault> {
+    let request = RequestId(request);
     let mut opened = Opened::open(file)?;
     let mut story = Story {
         request,

@@ -1,3 +1,5 @@
+//! Checks recordings from their first byte to the explanation of a request.
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -201,7 +203,7 @@ fn what_is_no_recording_is_refused_with_a_remedy() {
     assert!(error.ends_with(
         "run.rec: this is not a recording\nhint: name a file that `--record` has written"
     ));
-    let error = explain(&folder.0.join("none"), RequestId(0)).unwrap_err().to_string();
+    let error = explain(&folder.0.join("none"), 0).unwrap_err().to_string();
     assert!(error.contains("can't be read"), "{error}");
 }
 
@@ -296,7 +298,7 @@ times what first-come was predicted to cost it.
 Its first token came at 2.000 s.
 
 It ended well at 3.000 s, with 9 tokens.";
-    assert_eq!(explain(&folder.file(), request).unwrap(), expected);
+    assert_eq!(explain(&folder.file(), 3).unwrap(), expected);
 }
 
 #[test]
@@ -316,14 +318,14 @@ first at 0.000 s, was refused, and told to come back at 8.000 s.
 At 8.100 s request 3 was refused: shed (HTTP 503): its class sheds, and the predicted
 wait was above the class's limit of 2000 ms. It had not waited; the predicted wait was
 6.400 s. It was told to come back after 7.000 s.";
-    assert_eq!(explain(&folder.file(), RequestId(3)).unwrap(), expected);
+    assert_eq!(explain(&folder.file(), 3).unwrap(), expected);
 }
 
 #[test]
 fn an_unknown_request_is_refused_with_the_range_of_those_that_are_known() {
     let folder = Folder::new("unknown");
     record_a_run(&folder);
-    let error = explain(&folder.file(), RequestId(20)).unwrap_err().to_string();
+    let error = explain(&folder.file(), 20).unwrap_err().to_string();
     assert!(
         error.ends_with("there is no request 20\nhint: name a request from 0 to 19"),
         "{error}"

@@ -1,3 +1,5 @@
+//! Checks that a recording survives being written and read, and that no bytes do harm.
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
