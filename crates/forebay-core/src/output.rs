@@ -26,10 +26,6 @@ pub enum Output {
 pub enum Alarm {
     /// A waiting request reaches the longest wait of its class.
     WaitedTooLong,
-    /// A waiting request reaches its promise and goes first from then on.
-    Promise,
     /// A mark on a worker expires and it is tried again.
     Mark,
-    /// The gate's feedback closes a window.
-    Gate,
 }

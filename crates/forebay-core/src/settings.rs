@@ -1,13 +1,15 @@
 //! Everything the core can be told to do differently, with no defaults of its own: a limit that nobody chose is
 //! the fault this project exists for. The lab and the gateway own the table of defaults.
 
-use crate::request::{PoolId, TenantId};
+use crate::request::{ClassId, PoolId, TenantId};
 use crate::routing::Mode;
 use crate::units::{Span, Tokens};
 
 /// The settings of one pool's core.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
+    /// Whether new requests are taken; a pool that is being shut down takes none and finishes what it has.
+    pub accepting: bool,
     /// How a worker is chosen, and whether requests are held.
     pub mode: Mode,
     /// Where knowledge of the workers' caches comes from.
@@ -123,4 +125,108 @@ pub struct Limits {
     pub retry_after_max: Span,
     /// How long a mark on a worker (rejected, suspect) stands before it is tried again.
     pub mark: Span,
+}
+
+/// A fault of settings: where, what, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {what}\nhint: {remedy}")]
+pub struct SettingsFault {
+    /// Which setting, by its path.
+    pub place: String,
+    /// What is wrong with it.
+    pub what: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+impl Settings {
+    /// The settings of a class. A class that is not listed (any more) is served as the last one listed.
+    pub(crate) fn class(&self, class: ClassId) -> &ClassSettings {
+        &self.classes[usize::from(class.0).min(self.classes.len() - 1)]
+    }
+
+    /// The settings of a tenant.
+    pub(crate) fn tenant(&self, tenant: TenantId) -> &TenantSettings {
+        self.tenants
+            .binary_search_by_key(&tenant, |(listed, _)| *listed)
+            .map_or(&self.tenant_default, |place| &self.tenants[place].1)
+    }
+
+    /// All faults of these settings; the core takes only settings without any.
+    pub fn faults(&self) -> Vec<SettingsFault> {
+        let mut faults = Vec::new();
+        let mut check = |holds: bool, place: &str, what: &str, remedy: &str| {
+            if !holds {
+                let (place, what, remedy) = (place.to_owned(), what.to_owned(), remedy.to_owned());
+                faults.push(SettingsFault { place, what, remedy });
+            }
+        };
+        check(self.block_size > 0, "block_size", "is zero", "give the engines' block size");
+        check(!self.classes.is_empty(), "classes", "there is none", "list at least one class");
+        for (nth, class) in self.classes.iter().enumerate() {
+            let place = format!("classes[{nth}]");
+            check(class.share > 0, &place, "share is zero", "give a share of at least 1");
+            let sane = class.ageing >= 0.0 && class.ageing.is_finite();
+            check(sane, &place, "ageing is negative or not finite", "give 0 or more; 3 is usual");
+            check(class.promise >= 1.0, &place, "promise is below 1", "give 1 or more; 2 is usual");
+            let bounded = class.overload == Overload::Queue || class.wait_max.is_some();
+            check(bounded, &place, "sheds or spills at no limit", "give its longest wait");
+        }
+        let sorted = self.tenants.is_sorted_by(|a, b| a.0 < b.0);
+        check(sorted, "tenants", "are not in order, or twice", "list each once, in order of id");
+        for (id, tenant) in self
+            .tenants
+            .iter()
+            .map(|(id, tenant)| (Some(id), tenant))
+            .chain([(None, &self.tenant_default)])
+        {
+            let place = id.map_or("tenant_default".to_owned(), |id| format!("tenants[{}]", id.0));
+            check(tenant.weight > 0, &place, "weight is zero", "give a weight of at least 1");
+            for bucket in [tenant.rate, tenant.tokens].into_iter().flatten() {
+                let sane = bucket.per_second > 0.0 && bucket.burst >= 1.0;
+                check(
+                    sane,
+                    &place,
+                    "a rate or burst is too small",
+                    "give a rate above 0, a burst of 1 or more",
+                );
+            }
+            check(
+                tenant.concurrency_max != Some(0),
+                &place,
+                "concurrency_max is zero",
+                "give 1 or more, or none",
+            );
+        }
+        let gate = &self.gate;
+        let ordered = 0.0 < gate.fraction_min
+            && gate.fraction_min <= gate.fraction_start
+            && gate.fraction_start <= gate.fraction_max
+            && gate.fraction_max <= 2.0;
+        check(ordered, "gate", "the fractions are not in order", "give 0 < min ≤ start ≤ max ≤ 2");
+        check(
+            gate.backlog_steps_max > 0.0,
+            "gate",
+            "backlog_steps_max is not above 0",
+            "give 1.5, as usual",
+        );
+        let limits = &self.limits;
+        let bounds = [
+            limits.queue_len_max,
+            limits.running_max,
+            limits.workers_max,
+            limits.tenants_max,
+            limits.means_max,
+            limits.attempts_max,
+        ];
+        check(
+            bounds.iter().all(|bound| *bound > 0),
+            "limits",
+            "a limit is zero",
+            "give each limit 1 or more",
+        );
+        let spans = limits.retry_after_max >= Span::secs(1) && limits.mark > Span::ZERO;
+        check(spans, "limits", "a span is too short", "give retry_after_max ≥ 1 s and mark > 0");
+        faults
+    }
 }

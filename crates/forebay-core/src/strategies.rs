@@ -176,16 +176,17 @@ pub(crate) fn settings() -> impl Strategy<Value = Settings> {
         });
     let tenants = vec((any::<u32>().prop_map(TenantId), tenant()), 0..3);
     (
-        (mode(), knowledge, any::<u32>(), option::of(tokens())),
+        (any::<bool>(), mode(), knowledge, any::<u32>(), option::of(tokens())),
         (vec(class(), 0..3), tenant(), tenants),
         (gate, limits()),
     )
         .prop_map(
             |(
-                (mode, knowledge, block_size, expected_output),
+                (accepting, mode, knowledge, block_size, expected_output),
                 (classes, tenant_default, tenants),
                 (gate, limits),
             )| Settings {
+                accepting,
                 mode,
                 knowledge,
                 block_size,
@@ -276,9 +277,7 @@ pub(crate) fn why() -> impl Strategy<Value = Why> {
 pub(crate) fn output() -> impl Strategy<Value = Output> {
     let alarm = prop_oneof![
         Just(Alarm::WaitedTooLong),
-        Just(Alarm::Promise),
         Just(Alarm::Mark),
-        Just(Alarm::Gate),
     ];
     prop_oneof![
         (request(), worker(), why()).prop_map(|(request, worker, why)| Output::Dispatch(

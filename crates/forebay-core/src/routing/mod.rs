@@ -11,8 +11,20 @@
 //! | `kv:*` | cached prefix, prefill backlog, blocks in use | by the preset |
 //! | `hold` | all of these, and the KV gate | yes |
 
+mod draws;
+pub(crate) mod hold;
+pub(crate) mod kv;
+mod least;
+pub(crate) mod round_robin;
+mod session;
+
 use std::fmt;
 use std::str::FromStr;
+
+use crate::Core;
+use crate::request::Arrival;
+use crate::units::Tokens;
+use crate::why::Candidate;
 
 /// How a worker is chosen, and whether requests are held until there is room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,5 +119,44 @@ impl FromStr for Mode {
             .into_iter()
             .find(|mode| mode.name() == name)
             .ok_or_else(|| UnknownMode(name.to_owned()))
+    }
+}
+
+impl Core {
+    /// The worker that a pushing mode, or a `kv` preset, chooses for the request.
+    pub(crate) fn route(&mut self, arrival: &Arrival) -> Option<u32> {
+        let Self { fleet, settings, rng, round_robin, .. } = self;
+        match settings.mode {
+            Mode::RoundRobin => round_robin.route(fleet),
+            Mode::Random => draws::random(fleet, rng),
+            Mode::PowerOfTwo => draws::power_of_two(fleet, rng),
+            Mode::LeastLoaded => least::loaded(fleet),
+            Mode::LeastWork => least::work(fleet, arrival, settings.block_size),
+            Mode::Session => session::route(fleet, arrival),
+            Mode::Kv(_) => kv::route(fleet, arrival, settings, rng),
+            Mode::Hold(_) => None,
+        }
+    }
+
+    /// The score of a worker in the mode's own terms, for explanations.
+    pub(crate) fn score(&self, arrival: &Arrival, slot: u32) -> f64 {
+        let block_size = self.settings.block_size;
+        let worker = self.fleet.at(slot);
+        match self.settings.mode {
+            Mode::RoundRobin | Mode::Random => 0.0,
+            Mode::PowerOfTwo | Mode::LeastLoaded | Mode::Session => worker.running.len() as f64,
+            Mode::Kv(_) => kv::cost(&self.fleet, arrival, slot, block_size),
+            Mode::LeastWork | Mode::Hold(_) => {
+                least::work_on(&self.fleet, arrival, slot, block_size).as_f64()
+            }
+        }
+    }
+
+    /// A worker as a candidate for the request.
+    pub(crate) fn candidate(&self, arrival: &Arrival, slot: u32) -> Candidate {
+        let worker = self.fleet.at(slot);
+        let cached: Tokens = self.fleet.cached(arrival, slot, self.settings.block_size);
+        let score = self.score(arrival, slot);
+        Candidate { worker: worker.id, score, cached, backlog: worker.backlog }
     }
 }

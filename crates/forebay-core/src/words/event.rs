@@ -21,7 +21,7 @@ variants! {
         0 = Dispatch(request, worker, why), 1 = Spill(request, pool, why),
         2 = Refuse(request, refusal), 3 = Cancel(request, worker), 4 = Sleep(until),
     }
-    Alarm, "an alarm" { 0 = WaitedTooLong, 1 = Promise, 2 = Mark, 3 = Gate }
+    Alarm, "an alarm" { 0 = WaitedTooLong, 1 = Mark }
     Cause, "a cause" { 0 = Pushed, 1 = Order, 2 = Promise, 3 = Reserved, 4 = Again, 5 = Spilled }
     RefusalReason, "a reason" {
         0 = QueueFull, 1 = Shed, 2 = WaitedTooLong, 3 = TenantRate, 4 = TenantTokens,

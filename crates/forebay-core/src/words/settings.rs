@@ -22,7 +22,7 @@ variants! {
 
 fields! {
     Settings {
-        mode, knowledge, block_size, expected_output, classes, tenant_default, tenants, gate,
+        accepting, mode, knowledge, block_size, expected_output, classes, tenant_default, tenants, gate,
         limits,
     }
     ClassSettings { overload, wait_max, queue_len_max, share, ageing, promise }

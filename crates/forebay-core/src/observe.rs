@@ -1,0 +1,124 @@
+//! Takes in what was observed of workers, and new settings.
+
+use crate::Core;
+use crate::fleet::Flight;
+use crate::input::{Observation, WorkerProfile};
+use crate::refusal::RefusalReason;
+use crate::request::{RequestId, WorkerId};
+use crate::routing::Mode;
+use crate::settings::{Knowledge, Settings};
+use crate::why::Cause;
+
+impl Core {
+    pub(crate) fn observed(&mut self, id: WorkerId, observation: Observation) {
+        if let Observation::Joined(profile) = observation {
+            return self.joined(id, profile);
+        }
+        // A worker that has left may still be spoken of: figures and events overtake each other.
+        let Some(slot) = self.fleet.slot(id) else { return };
+        let (now, settings) = (self.now, &self.settings);
+        let by_events = settings.knowledge == Knowledge::Events;
+        match observation {
+            Observation::Joined(_) => {}
+            Observation::Left => self.left(slot),
+            Observation::Draining => self.fleet.change(slot, now, settings, |w| w.draining = true),
+            Observation::Healthy(healthy) => {
+                self.fleet.change(slot, now, settings, |w| w.healthy = healthy);
+                self.dirty.insert(slot);
+            }
+            Observation::Capacity(capacity) => {
+                self.fleet.change(slot, now, settings, |w| w.capacity.learn(capacity));
+                self.dirty.insert(slot);
+            }
+            Observation::Load(load) => {
+                let residence = self.pace.residence();
+                let total = load.preemptions_total;
+                let raised = self.fleet.change(slot, now, settings, |worker| {
+                    worker.gate.observe(now, total, residence, &settings.gate)
+                });
+                if raised {
+                    self.dirty.insert(slot);
+                }
+            }
+            Observation::Stored(blocks) if by_events => self.fleet.stored(slot, &blocks),
+            Observation::Removed(blocks) if by_events => self.fleet.removed(slot, &blocks),
+            Observation::Stored(_) | Observation::Removed(_) => {}
+            Observation::Cleared => self.fleet.cleared(slot),
+        }
+    }
+
+    fn joined(&mut self, id: WorkerId, profile: WorkerProfile) {
+        if let Some(slot) = self.fleet.slot(id) {
+            // Restarted in place: whatever ran there is lost, and its cache is empty.
+            self.left(slot);
+        }
+        if let Some(slot) = self.fleet.join(id, profile, self.now, &self.settings) {
+            self.dirty.insert(slot);
+        }
+    }
+
+    fn left(&mut self, slot: u32) {
+        let requests: Vec<RequestId> = self.fleet.at(slot).running.iter().copied().collect();
+        let lost: Vec<Flight> = requests
+            .iter()
+            .filter_map(|request| self.flights.remove(request))
+            .inspect(|flight| debug_assert_eq!(flight.slot, slot, "a flight is on its worker"))
+            .collect();
+        lost.iter().for_each(|flight| self.land(flight));
+        self.reservations.remove(&slot);
+        self.dirty.remove(&slot);
+        self.marks.retain(|(_, marked)| *marked != slot);
+        self.fleet.leave(slot, self.now);
+        // Only now, so that none of them is placed on the worker that was lost.
+        for flight in lost {
+            self.run_again(flight, RefusalReason::UpstreamFailed);
+        }
+    }
+
+    /// Takes new settings. Requests that wait are judged by them at once.
+    ///
+    /// Panics when they have faults, as at the start.
+    pub(crate) fn reconfigure(&mut self, settings: Settings) {
+        assert_eq!(settings.faults(), [], "the settings have faults");
+        let mode_before = self.settings.mode;
+        self.settings = settings;
+        self.queue.grow(self.settings.classes.len());
+        self.grow_promises();
+        let slots: Vec<u32> = self.fleet.iter().map(|(slot, _)| slot).collect();
+        for slot in &slots {
+            let settings = &self.settings;
+            self.fleet.change(*slot, self.now, settings, |w| w.gate.reconfigure(&settings.gate));
+        }
+        self.fleet.restand(self.now, &self.settings);
+        for request in self.queue.ids() {
+            let Some(waiting) = self.queue.get(request) else { continue };
+            let wait_max = self.settings.class(waiting.arrival.class).wait_max;
+            let deadline = wait_max.map(|max| waiting.offered + max);
+            self.queue.set_deadline(request, deadline);
+        }
+        self.expire();
+        self.dirty.extend(slots);
+        self.change_mode(mode_before);
+    }
+
+    /// Hands what waits over from one mode to another.
+    fn change_mode(&mut self, before: Mode) {
+        let now = self.settings.mode;
+        if before == now {
+            return;
+        }
+        let waiting = self.queue.ids();
+        self.reservations.clear();
+        for request in waiting {
+            self.parked.remove(request);
+            if let Mode::Kv(preset) = now {
+                let uncached = self.queue.get(request).map(|waiting| waiting.uncached);
+                self.parked.park(preset, request, uncached.unwrap_or_default());
+            } else if !matches!(now, Mode::Hold(_))
+                && let Some(waiting) = self.queue.remove(request)
+            {
+                self.push(waiting, Cause::Pushed);
+            }
+        }
+    }
+}

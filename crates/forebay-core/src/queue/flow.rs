@@ -1,0 +1,145 @@
+//! The waiting requests of one tenant in one class, in the three orders that matter.
+//!
+//! For a given drain time the order of `hold` does not move with time: uncached / mean − K × waited / drain
+//! differs from uncached / mean + K × arrived / drain by the same amount for all. So a sorted set serves, and is
+//! made anew when the drain time or the mean has moved by a fifth.
+
+use std::collections::BTreeSet;
+
+use super::fairness::Ordered;
+use crate::request::RequestId;
+use crate::units::{Moment, Span, Tokens};
+
+/// How far the drain time or the mean may move before the keys are made anew.
+const DRIFT_MAX: f64 = 1.2;
+/// The least drain time a key is made with: below it waits are too short to weigh.
+const DRAIN_MIN: Span = Span::millis(1);
+
+/// What the keys of a flow were made with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale {
+    /// Uncached tokens of a mean arrival.
+    pub(crate) mean: f64,
+    /// Predicted time until the flow's queue is empty, in seconds.
+    pub(crate) drain: f64,
+    /// K of DESIGN §4.
+    pub(crate) ageing: f64,
+}
+
+impl Scale {
+    pub(crate) fn new(mean: f64, drain: Span, ageing: f64) -> Self {
+        Self { mean: mean.max(1.0), drain: drain.max(DRAIN_MIN).as_secs_f64(), ageing }
+    }
+
+    /// The key of a request that has so much prefill work before it and in it: the lowest goes first.
+    pub(crate) fn key(&self, work: Tokens, arrived: Moment) -> f64 {
+        let arrived = arrived.since(Moment::START).as_secs_f64();
+        work.as_f64() / self.mean + self.ageing * arrived / self.drain
+    }
+
+    fn has_drifted(&self, now: &Self) -> bool {
+        let drift = |a: f64, b: f64| a.max(b) > DRIFT_MAX * a.min(b);
+        drift(self.mean, now.mean)
+            || drift(self.drain, now.drain)
+            || self.ageing.total_cmp(&now.ageing).is_ne()
+    }
+}
+
+/// Where a waiting request stands in its flow.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Place {
+    pub(crate) key: f64,
+    pub(crate) promise: Moment,
+    pub(crate) arrived: Moment,
+    pub(crate) need: Tokens,
+}
+
+/// The waiting requests of one tenant in one class.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    pub(crate) virtual_time: f64,
+    /// Requests of the flow on workers.
+    pub(crate) in_flight: u32,
+    /// KV need of those that wait.
+    pub(crate) need: Tokens,
+    pub(crate) scale: Scale,
+    pub(crate) by_key: BTreeSet<(Ordered, RequestId)>,
+    pub(crate) by_promise: BTreeSet<(Moment, RequestId)>,
+    pub(crate) by_age: BTreeSet<(Moment, RequestId)>,
+}
+
+impl Flow {
+    pub(crate) fn new() -> Self {
+        Self {
+            virtual_time: 0.0,
+            in_flight: 0,
+            need: Tokens::ZERO,
+            scale: Scale::new(1.0, DRAIN_MIN, 0.0),
+            by_key: BTreeSet::new(),
+            by_promise: BTreeSet::new(),
+            by_age: BTreeSet::new(),
+        }
+    }
+
+    /// Number of requests that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.by_age.len()
+    }
+
+    /// Nothing waits and nothing runs: the flow can be forgotten.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.by_age.is_empty() && self.in_flight == 0
+    }
+
+    pub(crate) fn insert(&mut self, request: RequestId, place: &Place) {
+        self.by_key.insert((Ordered(place.key), request));
+        self.by_promise.insert((place.promise, request));
+        self.by_age.insert((place.arrived, request));
+        self.need += place.need;
+    }
+
+    pub(crate) fn remove(&mut self, request: RequestId, place: &Place) {
+        self.by_key.remove(&(Ordered(place.key), request));
+        self.by_promise.remove(&(place.promise, request));
+        self.by_age.remove(&(place.arrived, request));
+        self.need -= place.need;
+    }
+
+    /// Moves a request to another key.
+    pub(crate) fn rekey(&mut self, request: RequestId, before: f64, after: f64) {
+        self.by_key.remove(&(Ordered(before), request));
+        self.by_key.insert((Ordered(after), request));
+    }
+
+    /// Takes the scale of now, and says whether the keys must be made anew for it.
+    pub(crate) fn rescale(&mut self, now: Scale) -> bool {
+        let drifted = self.scale.has_drifted(&now);
+        if drifted {
+            self.scale = now;
+        }
+        drifted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_weighs_waiting_in_units_of_the_drain() {
+        let scale = Scale::new(1000.0, Span::secs(30), 3.0);
+        let late_short = scale.key(Tokens(500), Moment::START + Span::secs(20));
+        let early_long = scale.key(Tokens(2000), Moment::START);
+        assert!(early_long < late_short, "20 s of a 30 s drain weigh two mean prefills");
+        let soon_short = scale.key(Tokens(500), Moment::START + Span::secs(10));
+        assert!(soon_short < early_long);
+    }
+
+    #[test]
+    fn keys_are_made_anew_when_the_drain_has_moved_by_a_fifth() {
+        let mut flow = Flow::new();
+        assert!(flow.rescale(Scale::new(100.0, Span::secs(10), 3.0)));
+        assert!(!flow.rescale(Scale::new(110.0, Span::secs(11), 3.0)));
+        assert!(flow.rescale(Scale::new(110.0, Span::secs(13), 3.0)));
+    }
+}

@@ -1,0 +1,452 @@
+//! Held until a worker has room: the product's heart (DESIGN §4).
+//!
+//! Binding a request to a worker on arrival is the mistake that everything else follows from: the engine then
+//! queues it first-come behind whatever is there, runs out of KV memory, and preempts. Here all requests wait in
+//! one place, a worker is *open* while it has little prefill before it, and a request *fits* while what is
+//! committed on the worker, with it, stays within the gate's fraction of the KV capacity.
+//!
+//! Order and placement are one minimum over pairs of request and worker:
+//!
+//! ```text
+//! (backlog(w) + uncached(r, w)) / mean uncached  −  K × waited(r) / drain
+//! ```
+//!
+//! Shortest prefill first, aged without a scale: a wait counts in units of the queue's own drain time, so the same
+//! K serves a fleet ten times as fast. A request past its promise (γ times what first-come would have made it
+//! wait) goes first; if it fits nowhere, a worker is reserved for it, and others pass it there only if they fit
+//! beside it or end before its turn (EASY backfilling: Lifka, JSSPP 1995). When several classes or tenants
+//! compete, the most entitled one's first request reserves at once, since a fair order is worth nothing to a long
+//! request that short ones keep passing.
+//!
+//! `first-come` is the same gate with the order of arrival, strictly: what the order is worth.
+//!
+//! Work per input is bounded. An arrival is tried on the holders of its prefix and the emptiest workers; every
+//! other input looks at the workers whose room may have grown, and there at most [`LOOKED_AT_MAX`] candidates.
+
+use crate::Core;
+use crate::fleet::{Flight, Group, Slots, tail};
+use crate::output::Output;
+use crate::queue::{Ordered, Scale, Waiting};
+use crate::request::{ClassId, RequestId, TenantId};
+use crate::routing::{HoldOrder, Mode};
+use crate::units::{Moment, Span, Tokens};
+use crate::why::{Candidate, Cause, GateView};
+
+/// Most candidates looked at for one worker, and most workers for one arrival and depth of prefix.
+const LOOKED_AT_MAX: usize = 64;
+/// Holders of a prefix that are looked at one by one before the emptiest workers are walked instead.
+const HOLDERS_MAX: usize = 8;
+/// Most requests past their promise that are tried on one worker before the order has its say.
+const PROMISED_MAX: usize = 8;
+/// Workers among which a reservation is placed.
+const RESERVABLE_MAX: usize = 16;
+/// How far requests that were passed are counted, for explanations.
+pub(crate) const PASSED_MAX: usize = 100;
+/// Candidates kept for explanations.
+const CANDIDATES_MAX: usize = 3;
+
+/// A worker that is kept for a request that fits nowhere yet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Reservation {
+    pub(crate) request: RequestId,
+    /// When it is expected to fit.
+    pub(crate) starts: Moment,
+    /// What it will need there.
+    pub(crate) need: Tokens,
+}
+
+/// Where a request shall go, and why.
+#[derive(Clone, Debug)]
+pub(crate) struct Choice {
+    pub(crate) slot: u32,
+    pub(crate) cause: Cause,
+    /// The chosen worker first, then the best of the others.
+    pub(crate) candidates: Vec<Candidate>,
+}
+
+/// The best workers found for one request so far.
+#[derive(Debug, Default)]
+struct Best {
+    found: Vec<((Tokens, Tokens, crate::WorkerId), u32)>,
+    looked_at: Vec<u32>,
+}
+
+impl Best {
+    fn work(&self) -> Option<Tokens> {
+        self.found.first().map(|((work, _, _), _)| *work)
+    }
+}
+
+impl Core {
+    /// Lets whatever can run now run.
+    pub(crate) fn schedule(&mut self) {
+        match self.settings.mode {
+            Mode::Hold(order) => self.fill(order),
+            Mode::Kv(_) => {
+                self.dirty.clear();
+                self.unpark();
+            }
+            _ => self.dirty.clear(),
+        }
+    }
+
+    /// Fills the workers whose room may have grown, the emptiest first.
+    fn fill(&mut self, order: HoldOrder) {
+        while let Some(slot) = self.emptiest_dirty() {
+            let choice = if self.queue.len() == 0 { None } else { self.best_for(slot, order) };
+            let Some((request, cause)) = choice else {
+                self.dirty.remove(&slot);
+                continue;
+            };
+            let Some(waiting) = self.queue.remove(request) else { continue };
+            self.unreserve(request);
+            let candidates = vec![self.candidate(&waiting.arrival, slot)];
+            self.dispatch(waiting, Choice { slot, cause, candidates });
+        }
+    }
+
+    fn emptiest_dirty(&mut self) -> Option<u32> {
+        let Self { dirty, fleet, settings, now, .. } = self;
+        dirty.retain(|slot| fleet.get(*slot).is_some_and(|w| w.is_open(*now, &settings.gate)));
+        dirty.iter().copied().min_by_key(|slot| {
+            let worker = fleet.at(*slot);
+            (worker.backlog, worker.committed(settings.block_size), worker.id)
+        })
+    }
+
+    /// The waiting request that the worker shall take next.
+    fn best_for(&mut self, slot: u32, order: HoldOrder) -> Option<(RequestId, Cause)> {
+        if let Some(reservation) = self.reservations.get(&slot).copied() {
+            let waiting = self.queue.get(reservation.request)?;
+            if self.fits(waiting, slot) {
+                return Some((reservation.request, Cause::Reserved));
+            }
+        }
+        let mut looked_at = 0;
+        let mut first_blocked = true;
+        let classes: Vec<ClassId> = self.queue.competing.iter().collect();
+        for class in classes {
+            let tenants: Vec<TenantId> =
+                self.queue.class(class).tenants.iter().take(LOOKED_AT_MAX).collect();
+            for tenant in tenants {
+                if looked_at >= LOOKED_AT_MAX {
+                    return None;
+                }
+                let found = match order {
+                    HoldOrder::FirstCome => self.first_come(slot, class, tenant, &mut looked_at),
+                    HoldOrder::Aged => self.best_of_flow(slot, class, tenant, &mut looked_at),
+                };
+                if found.is_some() {
+                    return found;
+                }
+                if order == HoldOrder::Aged {
+                    self.reserve_if_due(class, tenant, first_blocked);
+                }
+                first_blocked = false;
+            }
+        }
+        self.fleet.change(slot, self.now, &self.settings, |worker| worker.gate.note_held_back());
+        None
+    }
+
+    /// The flow's oldest request, if it fits: in strict order of arrival nobody passes it.
+    fn first_come(
+        &self,
+        slot: u32,
+        class: ClassId,
+        tenant: TenantId,
+        looked_at: &mut usize,
+    ) -> Option<(RequestId, Cause)> {
+        *looked_at += 1;
+        let (_, request) = *self.queue.flow(class, tenant)?.by_age.first()?;
+        let waiting = self.queue.get(request)?;
+        self.fits(waiting, slot).then_some((request, Cause::Order))
+    }
+
+    /// The flow's best request for the worker: one past its promise, else the minimum of the score.
+    fn best_of_flow(
+        &mut self,
+        slot: u32,
+        class: ClassId,
+        tenant: TenantId,
+        looked_at: &mut usize,
+    ) -> Option<(RequestId, Cause)> {
+        self.rescale(class, tenant);
+        let flow = self.queue.flow(class, tenant)?;
+        let past = flow.by_promise.iter().take_while(|(promise, _)| *promise <= self.now);
+        for (_, request) in past.take(PROMISED_MAX) {
+            *looked_at += 1;
+            if self.queue.get(*request).is_some_and(|waiting| self.fits(waiting, slot)) {
+                return Some((*request, Cause::Promise));
+            }
+        }
+        let backlog = self.fleet.at(slot).backlog;
+        let block_size = self.settings.block_size;
+        let mut best: Option<(f64, RequestId)> = None;
+        let mut stale: Vec<(RequestId, Tokens)> = Vec::new();
+        for (Ordered(key), request) in &flow.by_key {
+            if *looked_at >= LOOKED_AT_MAX {
+                break;
+            }
+            *looked_at += 1;
+            // A key counts the prefill on the best worker, so with this worker's backlog it bounds the score.
+            let bound = key + backlog.as_f64() / flow.scale.mean;
+            if best.is_some_and(|(score, _)| bound >= score) {
+                break;
+            }
+            let Some(waiting) = self.queue.get(*request) else { continue };
+            let uncached = self.fleet.uncached_best(&waiting.arrival, block_size);
+            if uncached != waiting.uncached {
+                stale.push((*request, uncached));
+            }
+            if !self.fits(waiting, slot) {
+                continue;
+            }
+            let cached = self.fleet.cached(&waiting.arrival, slot, block_size);
+            let work = backlog + waiting.arrival.prompt.saturating_sub(cached);
+            let score = flow.scale.key(work, waiting.place.arrived);
+            if best.is_none_or(|(lowest, _)| score < lowest) {
+                best = Some((score, *request));
+            }
+        }
+        for (request, uncached) in stale {
+            self.queue.rekey(request, uncached);
+        }
+        best.map(|(_, request)| (request, Cause::Order))
+    }
+
+    /// Whether the request may be committed to the worker, which must be open.
+    fn fits(&self, waiting: &Waiting, slot: u32) -> bool {
+        let worker = self.fleet.at(slot);
+        let block_size = self.settings.block_size;
+        let room = worker.room(block_size);
+        let reservation = self
+            .reservations
+            .get(&slot)
+            .filter(|reservation| reservation.request != waiting.arrival.request);
+        if worker.running.is_empty() {
+            return reservation.is_none();
+        }
+        // What can't be shared must fit in any case, and is known without looking at the blocks.
+        if tail(&waiting.arrival, block_size) + waiting.output > room {
+            return false;
+        }
+        let need = worker.need(&waiting.arrival, waiting.output, block_size);
+        if need > room {
+            return false;
+        }
+        let Some(reservation) = reservation else { return true };
+        let cached = self.fleet.cached(&waiting.arrival, slot, block_size);
+        let work = worker.backlog + waiting.arrival.prompt.saturating_sub(cached);
+        need + reservation.need <= room
+            || self.now + self.pace.stay(work, waiting.output) <= reservation.starts
+    }
+
+    /// Tries a request that has arrived on the workers that suit it best.
+    pub(crate) fn place(&self, waiting: &Waiting, order: HoldOrder) -> Option<Choice> {
+        let arrival = &waiting.arrival;
+        let flow = self.queue.flow(arrival.class, arrival.tenant);
+        let behind = flow.is_some_and(|flow| flow.len() > 0);
+        if order == HoldOrder::FirstCome && behind {
+            return None;
+        }
+        let mut best = Best::default();
+        let mut groups: Vec<Group<'_>> = Vec::new();
+        self.fleet.groups(arrival, &mut groups);
+        let block_size = u64::from(self.settings.block_size);
+        for group in &groups {
+            let held = Tokens(group.depth as u64 * block_size);
+            let uncached = arrival.prompt.saturating_sub(held).max(Tokens(1));
+            if best.work().is_some_and(|work| work <= uncached) {
+                break;
+            }
+            if group.holders.len() as usize <= HOLDERS_MAX {
+                group
+                    .holders
+                    .iter(HOLDERS_MAX)
+                    .for_each(|slot| self.consider(&mut best, waiting, slot));
+            } else {
+                self.walk(&mut best, waiting, uncached, Some(group.holders));
+            }
+        }
+        self.walk(&mut best, waiting, arrival.prompt, None);
+        if best.found.is_empty() {
+            let roomiest = self.fleet.roomiest().take(LOOKED_AT_MAX);
+            roomiest.for_each(|slot| self.consider(&mut best, waiting, slot));
+        }
+        let slot = best.found.first()?.1;
+        let candidates =
+            best.found.iter().map(|(_, slot)| self.candidate(arrival, *slot)).collect();
+        Some(Choice { slot, cause: Cause::Order, candidates })
+    }
+
+    /// Walks the open workers from the emptiest, as far as one of them can still be better than the best.
+    fn walk(&self, best: &mut Best, waiting: &Waiting, uncached: Tokens, holders: Option<&Slots>) {
+        for slot in self.fleet.emptiest().take(LOOKED_AT_MAX) {
+            let bound = self.fleet.at(slot).backlog + uncached;
+            if best.work().is_some_and(|work| work <= bound) && best.found.len() >= CANDIDATES_MAX
+                || best.work().is_some_and(|work| work < bound)
+            {
+                return;
+            }
+            if holders.is_none_or(|holders| holders.contains(slot)) {
+                self.consider(best, waiting, slot);
+            }
+        }
+    }
+
+    /// Looks at one worker for an arrival.
+    fn consider(&self, best: &mut Best, waiting: &Waiting, slot: u32) {
+        let Some(worker) = self.fleet.get(slot) else { return };
+        if best.looked_at.contains(&slot) || !worker.is_open(self.now, &self.settings.gate) {
+            return;
+        }
+        best.looked_at.push(slot);
+        if !self.fits(waiting, slot) {
+            return;
+        }
+        let block_size = self.settings.block_size;
+        let cached = self.fleet.cached(&waiting.arrival, slot, block_size);
+        let work = worker.backlog + waiting.arrival.prompt.saturating_sub(cached);
+        best.found.push(((work, worker.committed(block_size), worker.id), slot));
+        best.found.sort_unstable();
+        best.found.truncate(CANDIDATES_MAX);
+    }
+
+    /// Sends a request to a worker and takes it onto every account.
+    pub(crate) fn dispatch(&mut self, waiting: Waiting, choice: Choice) {
+        let Choice { slot, cause, candidates } = choice;
+        let block_size = self.settings.block_size;
+        let mut why = self.why(&waiting, cause, candidates);
+        let worker = self.fleet.at(slot);
+        let need = worker.need(&waiting.arrival, waiting.output, block_size);
+        if matches!(self.settings.mode, Mode::Hold(_)) {
+            why.gate = Some(GateView {
+                committed: worker.committed(block_size),
+                need,
+                capacity: worker.capacity.tokens(),
+                fraction: worker.gate.fraction(),
+            });
+        }
+        let cached = self.fleet.cached(&waiting.arrival, slot, block_size);
+        let uncached = waiting.arrival.prompt.saturating_sub(cached);
+        let prefill = worker.backlog + uncached;
+        let part = need.as_f64() / worker.capacity.tokens().as_f64().max(1.0);
+        let charged = part * self.pace.stay(prefill, waiting.output).as_secs_f64();
+        let id = worker.id;
+        if self.now > waiting.offered {
+            self.went_last = Some(waiting.arrival.request);
+        }
+        let flight = Flight {
+            arrived: waiting.place.arrived,
+            slot,
+            dispatched: self.now,
+            uncached,
+            prefill,
+            reserve: waiting.output,
+            need,
+            first_token: None,
+            attempt: waiting.attempts + 1,
+            charged,
+            arrival: waiting.arrival,
+        };
+        self.fleet.change(slot, self.now, &self.settings, |worker| {
+            worker.commit(&flight, &self.settings);
+        });
+        self.fleet.mirror(slot, &flight.arrival.blocks, &self.settings);
+        let (class, tenant) = (flight.arrival.class, flight.arrival.tenant);
+        self.queue.count_in_flight(class, tenant, 1);
+        self.queue.charge((class, tenant), charged, &self.settings);
+        let request = flight.arrival.request;
+        self.outputs.push_back(Output::Dispatch(request, id, Box::new(why)));
+        self.flights.insert(request, flight);
+    }
+
+    /// The scale of a flow's keys as of now.
+    pub(crate) fn scale(&self, class: ClassId, tenant: TenantId) -> Scale {
+        let ageing = self.settings.class(class).ageing;
+        Scale::new(self.pace.uncached_mean(), self.drain(class, tenant), ageing)
+    }
+
+    /// Brings the flow's keys up to date with its scale.
+    pub(crate) fn rescale(&mut self, class: ClassId, tenant: TenantId) {
+        let scale = self.scale(class, tenant);
+        self.queue.rescale(class, tenant, scale);
+    }
+
+    /// Reserves a worker for a request of the flow that fits nowhere, if it is past its promise, or if the flow is
+    /// the most entitled of several.
+    fn reserve_if_due(&mut self, class: ClassId, tenant: TenantId, most_entitled: bool) {
+        let Some(flow) = self.queue.flow(class, tenant) else { return };
+        let promised =
+            flow.by_promise.first().filter(|(promise, _)| *promise <= self.now).map(|(_, r)| *r);
+        let competes = self.queue.competing.len() + self.queue.class(class).tenants.len() > 2;
+        let entitled = flow.by_key.first().filter(|_| most_entitled && competes).map(|(_, r)| *r);
+        let Some(request) = promised.or(entitled) else { return };
+        // One worker for each flow, and never more than half of the fleet.
+        let reserved = self.reservations.len();
+        let of_flow = |reservation: &Reservation| {
+            self.queue.get(reservation.request).is_some_and(|waiting| {
+                (waiting.arrival.class, waiting.arrival.tenant) == (class, tenant)
+            })
+        };
+        if self.reservations.values().any(of_flow) || reserved >= self.fleet.len().div_ceil(2) {
+            return;
+        }
+        let Some(waiting) = self.queue.get(request) else { return };
+        let free = |slot: &u32| !self.reservations.contains_key(slot);
+        let best = self
+            .fleet
+            .usable()
+            .iter()
+            .copied()
+            .filter(free)
+            .take(RESERVABLE_MAX)
+            .map(|slot| (self.fit_moment(waiting, slot), slot))
+            .min();
+        if let Some((starts, slot)) = best {
+            let block_size = self.settings.block_size;
+            let need = self.fleet.at(slot).need(&waiting.arrival, waiting.output, block_size);
+            self.reservations.insert(slot, Reservation { request, starts, need });
+        }
+    }
+
+    /// When the request is expected to fit on the worker, as its requests end one after the other.
+    fn fit_moment(&self, waiting: &Waiting, slot: u32) -> Moment {
+        let worker = self.fleet.at(slot);
+        let block_size = self.settings.block_size;
+        let need = worker.need(&waiting.arrival, waiting.output, block_size);
+        let mut ends: Vec<(Moment, Tokens)> = worker
+            .running
+            .iter()
+            .filter_map(|request| self.flights.get(request))
+            .map(|flight| {
+                let stay = self.pace.stay(flight.prefill, flight.reserve);
+                ((flight.dispatched + stay).max(self.now), flight.need)
+            })
+            .collect();
+        ends.sort_unstable();
+        let mut room = worker.room(block_size);
+        for (end, freed) in ends {
+            if need <= room {
+                break;
+            }
+            room += freed;
+            if need <= room {
+                return end;
+            }
+        }
+        self.now + Span(1)
+    }
+
+    /// Gives a request's reservation back, if it has one.
+    pub(crate) fn unreserve(&mut self, request: RequestId) {
+        let of_request = |(slot, reservation): (&u32, &Reservation)| {
+            (reservation.request == request).then_some(*slot)
+        };
+        if let Some(slot) = self.reservations.iter().find_map(of_request) {
+            self.reservations.remove(&slot);
+            self.dirty.insert(slot);
+        }
+    }
+}
