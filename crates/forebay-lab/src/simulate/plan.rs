@@ -212,9 +212,13 @@ pub enum SimulateError {
         other: (String, u32),
     },
     /// The rate makes no sense.
-    #[error("a scale of {0} makes no trace\nhint: give a number above 0, 1 leaves the rate as it is")]
+    #[error(
+        "a scale of {0} makes no trace\nhint: give a number above 0, 1 leaves the rate as it is"
+    )]
     Scale(f64),
     /// The capacity would be none or absurd.
-    #[error("a capacity error of {0} % leaves no capacity\nhint: give a percentage from -99 to 10000")]
+    #[error(
+        "a capacity error of {0} % leaves no capacity\nhint: give a percentage from -99 to 10000"
+    )]
     CapacityError(f64),
 }
