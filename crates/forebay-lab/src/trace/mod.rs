@@ -1,9 +1,27 @@
 //! Requests with their arrival times, lengths and shared prefixes, read as a stream.
 
+mod clock;
+mod decimal;
+mod jsonl;
+mod lines;
+mod notes;
+mod open;
+mod order;
+pub mod synth;
+mod table;
+mod write;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use forebay_core::{BlockHash, Span, Tokens, mixed};
+
+pub use jsonl::{BAILIAN_ID_TOKENS, CHATS_MAX, LENGTH_TOKENS_MAX, MOONCAKE_ID_TOKENS};
+pub use lines::LINE_BYTES_MAX;
+pub use notes::Notes;
+pub use open::{open, open_noting, open_sorting};
+pub use order::ORDER_ROWS_MAX;
+pub use write::write_request;
 
 /// One request of a trace.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,0 +1,140 @@
+//! Puts rows in the order of their time, as far as a bounded window reaches.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::path::PathBuf;
+
+use forebay_core::Span;
+
+use super::{Notes, TraceError, TraceRequest};
+
+/// Rows that are held back to be put in order. Published traces are out of order by a few rows, where several
+/// front ends wrote one log; 1,024 rows of a long-context trace still fit in a few megabytes.
+pub const ORDER_ROWS_MAX: usize = 1024;
+
+/// A row and the line it came from.
+pub(super) struct Row {
+    pub(super) line: u64,
+    pub(super) request: TraceRequest,
+}
+
+/// A row in the heap: the earliest first, and by line among equals.
+struct Held(Row);
+
+impl Held {
+    fn key(&self) -> (Span, u64) {
+        (self.0.request.at, self.0.line)
+    }
+}
+impl PartialEq for Held {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+impl Eq for Held {}
+impl PartialOrd for Held {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Held {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.key().cmp(&self.key())
+    }
+}
+
+/// Rows in order of time; an error where one comes later than the window can mend, and one where there is none.
+pub(super) struct Ordered<I> {
+    rows: I,
+    file: PathBuf,
+    notes: Notes,
+    held: BinaryHeap<Held>,
+    held_max: usize,
+    latest: Span,
+    given: Option<Span>,
+    /// Times count from the first row's, not from zero.
+    from_first: bool,
+    base: Span,
+    ended: bool,
+}
+
+impl<I: Iterator<Item = Result<Row, TraceError>>> Ordered<I> {
+    /// `held_max` rows are held back; all of them for `usize::MAX`.
+    pub(super) fn new(rows: I, file: PathBuf, notes: &Notes, held_max: usize) -> Self {
+        Self {
+            rows,
+            file,
+            notes: notes.clone(),
+            held: BinaryHeap::new(),
+            held_max,
+            latest: Span::ZERO,
+            given: None,
+            from_first: false,
+            base: Span::ZERO,
+            ended: false,
+        }
+    }
+
+    /// Lets times count from the earliest row.
+    pub(super) fn counted_from_first(mut self) -> Self {
+        self.from_first = true;
+        self
+    }
+
+    fn fault(&self, line: Option<u64>, what: String, remedy: &str) -> TraceError {
+        TraceError { file: self.file.clone(), line, what, remedy: remedy.to_owned() }
+    }
+
+    /// Takes rows until enough are held to give the earliest.
+    fn fill(&mut self) -> Result<(), TraceError> {
+        while !self.ended && self.held.len() <= self.held_max {
+            let Some(row) = self.rows.next() else {
+                self.ended = true;
+                break;
+            };
+            let row = row?;
+            let at = row.request.at;
+            if self.given.is_some_and(|given| at < given) {
+                let what = format!(
+                    "the row belongs more than {ORDER_ROWS_MAX} rows earlier: rows must be in order of time"
+                );
+                let remedy = "sort it with `forebay trace convert --sort FILE --out SORTED`";
+                return Err(self.fault(Some(row.line), what, remedy));
+            }
+            if at < self.latest {
+                self.notes.add("came out of order and were sorted by time", row.line);
+            }
+            self.latest = self.latest.max(at);
+            self.held.push(Held(row));
+        }
+        Ok(())
+    }
+}
+
+impl<I: Iterator<Item = Result<Row, TraceError>>> Iterator for Ordered<I> {
+    type Item = Result<TraceRequest, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Err(error) = self.fill() {
+            // Nothing follows an error: what is held comes from a file that can't be trusted.
+            self.ended = true;
+            self.held.clear();
+            self.given = Some(Span::ZERO);
+            return Some(Err(error));
+        }
+        let Some(Held(Row { mut request, .. })) = self.held.pop() else {
+            if self.given.is_none() {
+                self.given = Some(Span::ZERO);
+                let what = "the trace holds no requests".to_owned();
+                return Some(Err(self.fault(None, what, "see whether it was written to its end")));
+            }
+            return None;
+        };
+        if self.from_first && self.given.is_none() {
+            self.base = request.at;
+        }
+        self.given = Some(request.at);
+        request.at = request.at - self.base;
+        Some(Ok(request))
+    }
+}
