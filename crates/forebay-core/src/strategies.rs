@@ -275,10 +275,7 @@ pub(crate) fn why() -> impl Strategy<Value = Why> {
 
 /// Any output.
 pub(crate) fn output() -> impl Strategy<Value = Output> {
-    let alarm = prop_oneof![
-        Just(Alarm::WaitedTooLong),
-        Just(Alarm::Mark),
-    ];
+    let alarm = prop_oneof![Just(Alarm::WaitedTooLong), Just(Alarm::Mark),];
     prop_oneof![
         (request(), worker(), why()).prop_map(|(request, worker, why)| Output::Dispatch(
             request,

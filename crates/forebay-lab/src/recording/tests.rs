@@ -35,6 +35,7 @@ impl Drop for Folder {
 fn settings() -> Settings {
     let tenant = TenantSettings { weight: 1, rate: None, tokens: None, concurrency_max: None };
     Settings {
+        accepting: true,
         mode: Mode::Hold(HoldOrder::Aged),
         knowledge: Knowledge::Own,
         block_size: 16,

@@ -167,6 +167,7 @@ impl Service {
         };
         let tenants = self.tenants.iter().enumerate();
         Settings {
+            accepting: true,
             mode: door.mode,
             knowledge: door.knowledge,
             block_size: door.block_size,
