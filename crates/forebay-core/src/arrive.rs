@@ -112,7 +112,6 @@ impl Core {
         if let Some(wait_max) = settings.wait_max {
             let wait = self.policy_wait(&waiting, returned);
             match settings.overload {
-                Overload::Queue => {}
                 Overload::Shed if wait > wait_max => {
                     self.note_return(class, returned, false);
                     return self.refuse(&waiting, RefusalReason::Shed);
@@ -120,7 +119,7 @@ impl Core {
                 Overload::Spill(pool) if wait > wait_max => {
                     return self.spill(&waiting, pool, wait);
                 }
-                Overload::Shed | Overload::Spill(_) => {}
+                Overload::Queue | Overload::Shed | Overload::Spill(_) => {}
             }
         }
         self.note_return(class, returned, true);
@@ -151,7 +150,8 @@ impl Core {
         }
     }
 
-    /// The wait that the class's policy judges by: a newcomer comes after those who were promised a place.
+    /// The wait that the class's policy judges by: a newcomer comes after those who were promised a
+    /// place.
     fn policy_wait(&self, waiting: &Waiting, returned: bool) -> Span {
         let arrival = &waiting.arrival;
         let owed = if returned {
@@ -178,7 +178,8 @@ impl Core {
             return self.refuse(&waiting, RefusalReason::Shed);
         }
         let Some(slot) = self.route(&waiting.arrival) else {
-            // A worker that only asked not to be sent more is backpressure; no worker at all is something else.
+            // A worker that only asked not to be sent more is backpressure; no worker at all is
+            // something else.
             let marked = self.fleet.iter().any(|(_, worker)| worker.marked_until.is_some());
             let reason = if marked { RefusalReason::QueueFull } else { RefusalReason::NoWorker };
             return self.refuse(&waiting, reason);
@@ -330,8 +331,9 @@ impl Core {
     }
 }
 
-/// The longest wait after which a request that waits is refused. A class that sheds or spills judges at arrival
-/// and keeps what it has let in for as long again: it was admitted on a prediction.
+/// The longest wait after which a request that waits is refused. A class that sheds or spills
+/// judges at arrival and keeps what it has let in for as long again: it was admitted on a
+/// prediction.
 fn wait_limit(settings: &ClassSettings) -> Option<Span> {
     match settings.overload {
         Overload::Queue => settings.wait_max,

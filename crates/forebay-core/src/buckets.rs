@@ -1,8 +1,8 @@
 //! Limits a tenant's rate: the generic cell rate algorithm in virtual time.
 //!
-//! One moment per bucket says when it would be full again (ITU-T I.371, Annex A: the virtual scheduling form).
-//! A request of n units moves it by n / rate; if that would put it further ahead of now than the burst allows, the
-//! request is refused and nothing moves.
+//! One moment per bucket says when it would be full again (ITU-T I.371, Annex A: the virtual
+//! scheduling form). A request of n units moves it by n / rate; if that would put it further ahead
+//! of now than the burst allows, the request is refused and nothing moves.
 
 use crate::settings::Bucket;
 use crate::units::{Moment, Span};
@@ -14,8 +14,8 @@ pub(crate) struct BucketState {
 }
 
 impl BucketState {
-    /// Takes `units` out, or says how long it takes until they are there. A request larger than the whole burst
-    /// passes when the bucket is full, since it could never pass otherwise.
+    /// Takes `units` out, or says how long it takes until they are there. A request larger than the
+    /// whole burst passes when the bucket is full, since it could never pass otherwise.
     pub(crate) fn take(&mut self, now: Moment, units: f64, bucket: &Bucket) -> Result<(), Span> {
         let cost = Span::secs_f64(units / bucket.per_second);
         let burst = Span::secs_f64(units.max(bucket.burst) / bucket.per_second);

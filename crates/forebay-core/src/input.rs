@@ -41,7 +41,8 @@ pub struct WorkerProfile {
 /// What was observed of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Observation {
-    /// It joined, or came back with an empty cache. A worker that is known already is taken as restarted in place.
+    /// It joined, or came back with an empty cache. A worker that is known already is taken as
+    /// restarted in place.
     Joined(WorkerProfile),
     /// It is gone, and with it everything that ran on it.
     Left,

@@ -1,7 +1,7 @@
 //! What holds after every input, as predicates that look from outside.
 //!
-//! Checked in debug builds and tests after every input while the core is small, and every few inputs when it is
-//! large, since each check walks everything.
+//! Checked in debug builds and tests after every input while the core is small, and every few
+//! inputs when it is large, since each check walks everything.
 #![cfg(any(test, debug_assertions))]
 
 use std::collections::BTreeSet;

@@ -1,7 +1,8 @@
 //! Decides, for every request, whether it may run, when it may run, and where.
 //!
-//! Nothing here reads a clock, a socket or a random device. Time arrives with each input, and randomness comes
-//! from one seed, so the same inputs give the same decisions, live, simulated and replayed.
+//! Nothing here reads a clock, a socket or a random device. Time arrives with each input, and
+//! randomness comes from one seed, so the same inputs give the same decisions, live, simulated and
+//! replayed.
 //!
 //! A driver does three things, in this order, for ever:
 //!
@@ -9,8 +10,8 @@
 //! 2. it calls [`Core::handle`] with the time and the input;
 //! 3. it calls [`Core::poll`] and does what it says, until it says [`Output::Sleep`].
 //!
-//! Moments never go back, and every dispatched request is answered by exactly one [`Input::Finished`] or
-//! [`Input::Abandoned`], unless its worker [left](Observation::Left).
+//! Moments never go back, and every dispatched request is answered by exactly one
+//! [`Input::Finished`] or [`Input::Abandoned`], unless its worker [left](Observation::Left).
 
 mod units;
 
@@ -103,7 +104,8 @@ pub struct Core {
 impl Core {
     /// A core with no workers and no requests.
     ///
-    /// Panics when the settings have [faults](Settings::faults): the driver shows them to whoever wrote them.
+    /// Panics when the settings have [faults](Settings::faults): the driver shows them to whoever
+    /// wrote them.
     pub fn new(settings: Settings, seed: u64) -> Self {
         assert_eq!(settings.faults(), [], "the settings have faults");
         let mut core = Self {

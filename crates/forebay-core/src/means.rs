@@ -1,9 +1,10 @@
 //! Remembers how many tokens requests of one kind generate on average.
 //!
-//! The kind is the tenant and the prefix: what a prompt starts with says what it is for (a classifier's
-//! instructions lead to three tokens, a chat's to three hundred). A mean is kept for the prefix at several depths,
-//! and the deepest one that enough requests have shared is used. Evidence (ALGORITHMS §3): better predictions of
-//! the length, even perfect ones, hardly matter, so nothing cleverer is here.
+//! The kind is the tenant and the prefix: what a prompt starts with says what it is for (a
+//! classifier's instructions lead to three tokens, a chat's to three hundred). A mean is kept for
+//! the prefix at several depths, and the deepest one that enough requests have shared is used.
+//! Evidence (ALGORITHMS §3): better predictions of the length, even perfect ones, hardly matter, so
+//! nothing cleverer is here.
 
 use hashbrown::HashMap;
 
@@ -43,8 +44,8 @@ impl RunningMean {
 /// Mean outputs by tenant and prefix, in bounded memory.
 #[derive(Debug)]
 pub(crate) struct OutputMeans {
-    /// Two generations: when the young one is full it becomes the old one, so that a mean that nobody asked for
-    /// during a whole generation is forgotten.
+    /// Two generations: when the young one is full it becomes the old one, so that a mean that
+    /// nobody asked for during a whole generation is forgotten.
     young: HashMap<u64, RunningMean, Fixed>,
     old: HashMap<u64, RunningMean, Fixed>,
     all: RunningMean,
@@ -91,7 +92,8 @@ impl OutputMeans {
     }
 }
 
-/// The keys of a request's means, the shallowest first: its tenant, then its prefix at each depth it reaches.
+/// The keys of a request's means, the shallowest first: its tenant, then its prefix at each depth
+/// it reaches.
 fn keys(arrival: &Arrival) -> impl Iterator<Item = u64> + '_ {
     let TenantId(tenant) = arrival.tenant;
     let tenant = mixed(u64::from(tenant) + 1);

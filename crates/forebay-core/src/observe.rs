@@ -19,7 +19,6 @@ impl Core {
         let (now, settings) = (self.now, &self.settings);
         let by_events = settings.knowledge == Knowledge::Events;
         match observation {
-            Observation::Joined(_) => {}
             Observation::Left => self.left(slot),
             Observation::Draining => self.fleet.change(slot, now, settings, |w| w.draining = true),
             Observation::Healthy(healthy) => {
@@ -42,7 +41,7 @@ impl Core {
             }
             Observation::Stored(blocks) if by_events => self.fleet.stored(slot, &blocks),
             Observation::Removed(blocks) if by_events => self.fleet.removed(slot, &blocks),
-            Observation::Stored(_) | Observation::Removed(_) => {}
+            Observation::Joined(_) | Observation::Stored(_) | Observation::Removed(_) => {}
             Observation::Cleared => self.fleet.cleared(slot),
         }
     }

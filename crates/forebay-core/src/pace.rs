@@ -42,8 +42,8 @@ impl Pace {
         self.uncached.add(uncached.as_f64());
     }
 
-    /// Mean time on a worker, weighted by KV need: with it, need in flight ÷ residence is the rate at which room
-    /// is freed (Little's law in KV tokens).
+    /// Mean time on a worker, weighted by KV need: with it, need in flight ÷ residence is the rate
+    /// at which room is freed (Little's law in KV tokens).
     pub(crate) fn residence(&self) -> Span {
         match (self.need.get(), self.need_secs.get()) {
             (Some(need), Some(need_secs)) if need > 0.0 => Span::secs_f64(need_secs / need),

@@ -1,8 +1,9 @@
 //! Predicts waits from KV tokens: what is queued, what is in flight, and how fast room is freed.
 //!
-//! Room is freed at the rate limit ÷ residence, where the limit is the KV that may be committed over the fleet and
-//! residence is the mean stay of a request weighted by its KV need (Little's law in KV tokens). A flow, which is
-//! one tenant of one class, gets the fraction of it that its shares give it against those that wait too.
+//! Room is freed at the rate limit ÷ residence, where the limit is the KV that may be committed
+//! over the fleet and residence is the mean stay of a request weighted by its KV need (Little's law
+//! in KV tokens). A flow, which is one tenant of one class, gets the fraction of it that its shares
+//! give it against those that wait too.
 
 use crate::Core;
 use crate::request::{ClassId, TenantId};
@@ -36,7 +37,8 @@ impl Core {
         self.fleet.limit().as_f64() / self.pace.residence().as_secs_f64().max(1e-6)
     }
 
-    /// The time until so much need has run, at this fraction of the fleet. A fleet without room takes for ever.
+    /// The time until so much need has run, at this fraction of the fleet. A fleet without room
+    /// takes for ever.
     pub(crate) fn time_to_run(&self, need: f64, fraction: f64) -> Span {
         let rate = self.drain_rate() * fraction;
         if need <= 0.0 {
@@ -54,14 +56,14 @@ impl Core {
         self.time_to_run(need.as_f64(), self.fraction(class, tenant))
     }
 
-    /// What first-come would make a request wait that arrives in the flow now: everything of the flow that waits,
-    /// and everything that runs.
+    /// What first-come would make a request wait that arrives in the flow now: everything of the
+    /// flow that waits, and everything that runs.
     pub(crate) fn first_come_wait(&self, class: ClassId, tenant: TenantId) -> Span {
         self.drain(class, tenant) + self.time_to_run(self.fleet.committed().as_f64(), 1.0)
     }
 
-    /// How long a request of the flow with this need will wait, once `owed` has run before it. Nothing when there
-    /// is room for it, and for what is owed, and nobody waits.
+    /// How long a request of the flow with this need will wait, once `owed` has run before it.
+    /// Nothing when there is room for it, and for what is owed, and nobody waits.
     pub(crate) fn wait_to_come(
         &self,
         (class, tenant): (ClassId, TenantId),

@@ -1,10 +1,11 @@
 //! Keeps the places of clients that were told when to come back.
 //!
-//! A Retry-After is honest only if the capacity it promises is not given away meanwhile. So each promise is
-//! remembered with its KV need until its client returns or fails to; newcomers of a shedding class are judged
-//! as if the promised ones were waiting before them, and a new promise is made for the time after all of them.
-//! A factor tracks how often returning clients find room: it moves the promises so that four in five do
-//! (stochastic quantile tracking: up by η·0.8 on a miss, down by η·0.2 on a hit, in logarithms).
+//! A Retry-After is honest only if the capacity it promises is not given away meanwhile. So each
+//! promise is remembered with its KV need until its client returns or fails to; newcomers of a
+//! shedding class are judged as if the promised ones were waiting before them, and a new promise is
+//! made for the time after all of them. A factor tracks how often returning clients find room: it
+//! moves the promises so that four in five do (stochastic quantile tracking: up by η·0.8 on a miss,
+//! down by η·0.2 on a hit, in logarithms).
 
 use std::collections::BTreeSet;
 
@@ -25,19 +26,13 @@ pub(crate) struct Promises {
     owed: Tokens,
     sequence: u64,
     factor: f64,
-    promises_max: usize,
+    open_max: usize,
 }
 
 impl Promises {
     pub(crate) fn new(promises_max: u32) -> Self {
         let open = BTreeSet::new();
-        Self {
-            open,
-            owed: Tokens::ZERO,
-            sequence: 0,
-            factor: 1.0,
-            promises_max: promises_max as usize,
-        }
+        Self { open, owed: Tokens::ZERO, sequence: 0, factor: 1.0, open_max: promises_max as usize }
     }
 
     /// KV need of all outstanding promises.
@@ -52,14 +47,15 @@ impl Promises {
 
     /// Remembers a promise. Beyond the bound it is made but not kept: the client may find no room.
     pub(crate) fn make(&mut self, promised: Moment, need: Tokens) {
-        if self.open.len() < self.promises_max {
+        if self.open.len() < self.open_max {
             self.open.insert((promised, self.sequence, need));
             self.sequence += 1;
             self.owed += need;
         }
     }
 
-    /// A client came back for its promise: its place is no longer owed. Says whether it was still kept.
+    /// A client came back for its promise: its place is no longer owed. Says whether it was still
+    /// kept.
     pub(crate) fn redeem(&mut self, promised: Moment, need: Tokens) -> bool {
         let first = (promised, 0, Tokens::ZERO);
         let last = (promised, u64::MAX, Tokens::ZERO);

@@ -109,7 +109,8 @@ pub struct Refusal {
     pub reason: RefusalReason,
     /// The class whose policy refused.
     pub class: ClassId,
-    /// When a retry would be served: whole seconds, at least 1, at most the cap. `None` where a retry is no use.
+    /// When a retry would be served: whole seconds, at least 1, at most the cap. `None` where a
+    /// retry is no use.
     pub retry_after: Option<Span>,
     /// The wait that was predicted, before the cap.
     pub predicted_wait: Option<Span>,
@@ -117,6 +118,7 @@ pub struct Refusal {
     pub waited: Span,
     /// The limit that was hit, in the unit of the reason: requests, milliseconds, tokens, or 0.
     pub limit: u64,
-    /// The honest Retry-After is above the cap: overload is sustained, and the figure sent is only the cap.
+    /// The honest Retry-After is above the cap: overload is sustained, and the figure sent is only
+    /// the cap.
     pub sustained: bool,
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::units::{BlockHash, Moment, Tokens};
 
-/// Names one request for as long as the core knows it. The driver chooses it; arrivals carry growing ids.
+/// Names one request for as long as the core knows it. The driver chooses it; arrivals carry
+/// growing ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
@@ -61,8 +62,8 @@ pub struct Arrival {
     pub prompt: Tokens,
     /// The most tokens it may generate (`max_tokens`), where the client said so.
     pub output_max: Option<Tokens>,
-    /// Chained hashes of the prompt's full blocks, in order. May be shorter than the prompt (what is not
-    /// hashed counts as private to the request), never longer.
+    /// Chained hashes of the prompt's full blocks, in order. May be shorter than the prompt (what
+    /// is not hashed counts as private to the request), never longer.
     pub blocks: Arc<[BlockHash]>,
     /// The place kept for it, when it was refused before.
     pub ticket: Option<Ticket>,
@@ -76,12 +77,14 @@ pub enum Outcome {
         /// Tokens generated.
         output: Tokens,
     },
-    /// The worker would not take it now (its 429 or 503): backpressure, not a fault. No byte was sent.
+    /// The worker would not take it now (its 429 or 503): backpressure, not a fault. No byte was
+    /// sent.
     Rejected,
     /// The worker broke before the first byte: it may run elsewhere.
     Broke,
     /// The worker broke or fell silent after the first byte: it can't be repeated.
     BrokeMidStream,
-    /// The worker said that the request itself is at fault (a 4xx). It is finished, and no fault of the worker.
+    /// The worker said that the request itself is at fault (a 4xx). It is finished, and no fault of
+    /// the worker.
     ClientFault,
 }

@@ -1,8 +1,10 @@
 //! A small seeded generator, so that draws never depend on a library's version.
 //!
-//! xoshiro256++ (Blackman and Vigna, ACM TOMS 47(4), 2021), seeded through splitmix64 as its authors advise.
+//! xoshiro256++ (Blackman and Vigna, ACM TOMS 47(4), 2021), seeded through splitmix64 as its
+//! authors advise.
 
-/// A seeded source of draws: the same seed gives the same draws on every machine and in every version.
+/// A seeded source of draws: the same seed gives the same draws on every machine and in every
+/// version.
 #[derive(Clone, Debug)]
 pub struct Rng {
     state: [u64; 4],
@@ -40,8 +42,8 @@ impl Rng {
         drawn
     }
 
-    /// A draw from `0..n`, without the bias of a remainder (Lemire, ACM TOMACS 29(1), 2019, first step); 0 for
-    /// `n` 0.
+    /// A draw from `0..n`, without the bias of a remainder (Lemire, ACM TOMACS 29(1), 2019, first
+    /// step); 0 for `n` 0.
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
     }
@@ -52,7 +54,8 @@ impl Rng {
     }
 }
 
-/// The finaliser of splitmix64 (Steele, Lea and Flood, OOPSLA 2014): a bijection with good avalanche.
+/// The finaliser of splitmix64 (Steele, Lea and Flood, OOPSLA 2014): a bijection with good
+/// avalanche.
 pub const fn mixed(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

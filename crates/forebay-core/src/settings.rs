@@ -1,5 +1,6 @@
-//! Everything the core can be told to do differently, with no defaults of its own: a limit that nobody chose is
-//! the fault this project exists for. The lab and the gateway own the table of defaults.
+//! Everything the core can be told to do differently, with no defaults of its own: a limit that
+//! nobody chose is the fault this project exists for. The lab and the gateway own the table of
+//! defaults.
 
 use crate::request::{ClassId, PoolId, TenantId};
 use crate::routing::Mode;
@@ -8,7 +9,8 @@ use crate::units::{Span, Tokens};
 /// The settings of one pool's core.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Whether new requests are taken; a pool that is being shut down takes none and finishes what it has.
+    /// Whether new requests are taken; a pool that is being shut down takes none and finishes what
+    /// it has.
     pub accepting: bool,
     /// How a worker is chosen, and whether requests are held.
     pub mode: Mode,
@@ -61,11 +63,11 @@ pub struct ClassSettings {
     pub queue_len_max: u32,
     /// Its part of the fleet when classes compete, in relation to the others' shares. At least 1.
     pub share: u32,
-    /// K of DESIGN §4: how strongly a wait, in units of the queue's drain time, counts against prefill work, in
-    /// units of the mean request's. 0 never ages.
+    /// K of DESIGN §4: how strongly a wait, in units of the queue's drain time, counts against
+    /// prefill work, in units of the mean request's. 0 never ages.
     pub ageing: f64,
-    /// γ of DESIGN §4: a request that has waited this many times what first-come would have made it wait goes
-    /// first. `f64::INFINITY` makes no promise.
+    /// γ of DESIGN §4: a request that has waited this many times what first-come would have made it
+    /// wait goes first. `f64::INFINITY` makes no promise.
     pub promise: f64,
 }
 
@@ -100,7 +102,8 @@ pub struct GateSettings {
     pub fraction_min: f64,
     /// The most that feedback may make of it.
     pub fraction_max: f64,
-    /// A worker is open while its prefill backlog is below this many full steps (`batch_tokens_max`).
+    /// A worker is open while its prefill backlog is below this many full steps
+    /// (`batch_tokens_max`).
     pub backlog_steps_max: f64,
 }
 
@@ -113,7 +116,8 @@ pub struct Limits {
     pub running_max: u32,
     /// Most workers.
     pub workers_max: u32,
-    /// Most tenants with something waiting, running or owed; another's request is accounted to a shared rest.
+    /// Most tenants with something waiting, running or owed; another's request is accounted to a
+    /// shared rest.
     pub tenants_max: u32,
     /// Most prefix classes whose mean output is remembered.
     pub means_max: u32,
@@ -140,7 +144,8 @@ pub struct SettingsFault {
 }
 
 impl Settings {
-    /// The settings of a class. A class that is not listed (any more) is served as the last one listed.
+    /// The settings of a class. A class that is not listed (any more) is served as the last one
+    /// listed.
     pub(crate) fn class(&self, class: ClassId) -> &ClassSettings {
         &self.classes[usize::from(class.0).min(self.classes.len() - 1)]
     }
@@ -154,79 +159,93 @@ impl Settings {
 
     /// All faults of these settings; the core takes only settings without any.
     pub fn faults(&self) -> Vec<SettingsFault> {
-        let mut faults = Vec::new();
-        let mut check = |holds: bool, place: &str, what: &str, remedy: &str| {
-            if !holds {
-                let (place, what, remedy) = (place.to_owned(), what.to_owned(), remedy.to_owned());
-                faults.push(SettingsFault { place, what, remedy });
-            }
-        };
-        check(self.block_size > 0, "block_size", "is zero", "give the engines' block size");
-        check(!self.classes.is_empty(), "classes", "there is none", "list at least one class");
+        let mut faults = Faults(Vec::new());
+        faults.check(self.block_size > 0, "block_size", "is zero", "give the engines' block size");
+        faults.check(!self.classes.is_empty(), "classes", "there is none", "list at least one");
         for (nth, class) in self.classes.iter().enumerate() {
-            let place = format!("classes[{nth}]");
-            check(class.share > 0, &place, "share is zero", "give a share of at least 1");
-            let sane = class.ageing >= 0.0 && class.ageing.is_finite();
-            check(sane, &place, "ageing is negative or not finite", "give 0 or more; 3 is usual");
-            check(class.promise >= 1.0, &place, "promise is below 1", "give 1 or more; 2 is usual");
-            let bounded = class.overload == Overload::Queue || class.wait_max.is_some();
-            check(bounded, &place, "sheds or spills at no limit", "give its longest wait");
+            class.check(&format!("classes[{nth}]"), &mut faults);
         }
         let sorted = self.tenants.is_sorted_by(|a, b| a.0 < b.0);
-        check(sorted, "tenants", "are not in order, or twice", "list each once, in order of id");
-        for (id, tenant) in self
-            .tenants
-            .iter()
-            .map(|(id, tenant)| (Some(id), tenant))
-            .chain([(None, &self.tenant_default)])
-        {
-            let place = id.map_or("tenant_default".to_owned(), |id| format!("tenants[{}]", id.0));
-            check(tenant.weight > 0, &place, "weight is zero", "give a weight of at least 1");
-            for bucket in [tenant.rate, tenant.tokens].into_iter().flatten() {
-                let sane = bucket.per_second > 0.0 && bucket.burst >= 1.0;
-                check(
-                    sane,
-                    &place,
-                    "a rate or burst is too small",
-                    "give a rate above 0, a burst of 1 or more",
-                );
-            }
-            check(
-                tenant.concurrency_max != Some(0),
-                &place,
-                "concurrency_max is zero",
-                "give 1 or more, or none",
-            );
+        faults.check(sorted, "tenants", "are not in order, or twice", "list each once, by id");
+        self.tenant_default.check("tenant_default", &mut faults);
+        for (id, tenant) in &self.tenants {
+            tenant.check(&format!("tenants[{}]", id.0), &mut faults);
         }
-        let gate = &self.gate;
-        let ordered = 0.0 < gate.fraction_min
-            && gate.fraction_min <= gate.fraction_start
-            && gate.fraction_start <= gate.fraction_max
-            && gate.fraction_max <= 2.0;
-        check(ordered, "gate", "the fractions are not in order", "give 0 < min ≤ start ≤ max ≤ 2");
-        check(
-            gate.backlog_steps_max > 0.0,
-            "gate",
-            "backlog_steps_max is not above 0",
-            "give 1.5, as usual",
+        self.gate.check(&mut faults);
+        self.limits.check(&mut faults);
+        faults.0
+    }
+}
+
+struct Faults(Vec<SettingsFault>);
+
+impl Faults {
+    fn check(&mut self, holds: bool, place: &str, what: &str, remedy: &str) {
+        if !holds {
+            let (place, what, remedy) = (place.to_owned(), what.to_owned(), remedy.to_owned());
+            self.0.push(SettingsFault { place, what, remedy });
+        }
+    }
+}
+
+impl ClassSettings {
+    fn check(&self, place: &str, faults: &mut Faults) {
+        faults.check(self.share > 0, place, "share is zero", "give a share of at least 1");
+        let sane = self.ageing >= 0.0 && self.ageing.is_finite();
+        faults.check(sane, place, "ageing is negative or not finite", "give 0 or more; 3 is usual");
+        faults.check(
+            self.promise >= 1.0,
+            place,
+            "promise is below 1",
+            "give 1 or more; 2 is usual",
         );
-        let limits = &self.limits;
+        let bounded = self.overload == Overload::Queue || self.wait_max.is_some();
+        faults.check(bounded, place, "sheds or spills at no limit", "give its longest wait");
+    }
+}
+
+impl TenantSettings {
+    fn check(&self, place: &str, faults: &mut Faults) {
+        faults.check(self.weight > 0, place, "weight is zero", "give a weight of at least 1");
+        for bucket in [self.rate, self.tokens].into_iter().flatten() {
+            let rate = bucket.per_second > 0.0 && bucket.per_second.is_finite();
+            faults.check(rate, place, "a rate is not above 0", "give units a second, above 0");
+            let burst = bucket.burst >= 1.0 && bucket.burst.is_finite();
+            faults.check(burst, place, "a burst is below 1", "give a burst of 1 or more");
+        }
+        let none = self.concurrency_max == Some(0);
+        faults.check(!none, place, "concurrency_max is zero", "give 1 or more, or leave it out");
+    }
+}
+
+impl GateSettings {
+    fn check(&self, faults: &mut Faults) {
+        let ordered = 0.0 < self.fraction_min
+            && self.fraction_min <= self.fraction_start
+            && self.fraction_start <= self.fraction_max
+            && self.fraction_max <= 2.0;
+        let remedy = "give 0 < fraction_min ≤ fraction_start ≤ fraction_max ≤ 2";
+        faults.check(ordered, "gate", "the fractions are not in order", remedy);
+        let open = self.backlog_steps_max > 0.0;
+        faults.check(open, "gate", "backlog_steps_max is not above 0", "give 1.5, as usual");
+    }
+}
+
+impl Limits {
+    fn check(&self, faults: &mut Faults) {
         let bounds = [
-            limits.queue_len_max,
-            limits.running_max,
-            limits.workers_max,
-            limits.tenants_max,
-            limits.means_max,
-            limits.attempts_max,
+            (self.queue_len_max, "queue_len_max"),
+            (self.running_max, "running_max"),
+            (self.workers_max, "workers_max"),
+            (self.tenants_max, "tenants_max"),
+            (self.means_max, "means_max"),
+            (self.attempts_max, "attempts_max"),
         ];
-        check(
-            bounds.iter().all(|bound| *bound > 0),
-            "limits",
-            "a limit is zero",
-            "give each limit 1 or more",
-        );
-        let spans = limits.retry_after_max >= Span::secs(1) && limits.mark > Span::ZERO;
-        check(spans, "limits", "a span is too short", "give retry_after_max ≥ 1 s and mark > 0");
-        faults
+        for (bound, name) in bounds {
+            faults.check(bound > 0, &format!("limits.{name}"), "is zero", "give 1 or more");
+        }
+        let second = self.retry_after_max >= Span::secs(1);
+        faults.check(second, "limits.retry_after_max", "is below 1 s", "give 1 s or more");
+        faults.check(self.mark > Span::ZERO, "limits.mark", "is zero", "give 1 s, as usual");
     }
 }

@@ -105,7 +105,8 @@ impl Core {
         });
     }
 
-    /// Lets a request that has sent no byte run once more, with its age, unless it has had its attempts.
+    /// Lets a request that has sent no byte run once more, with its age, unless it has had its
+    /// attempts.
     pub(crate) fn run_again(&mut self, flight: Flight, reason: RefusalReason) {
         let holds = matches!(self.settings.mode, Mode::Hold(_));
         // Backpressure costs a held request nothing but time, which its class bounds.

@@ -39,7 +39,8 @@ impl Tenants {
     pub(crate) fn accounted(&mut self, tenant: TenantId, settings: &Settings) -> TenantId {
         let full = self.states.len() >= settings.limits.tenants_max as usize;
         if full && !self.states.contains_key(&tenant) {
-            // One walk over the map frees all that are idle, so it is not done for each arrival in a row.
+            // One walk over the map frees all that are idle, so it is not done for each arrival in
+            // a row.
             self.states.retain(|_, state| state.open > 0);
             if self.states.len() >= settings.limits.tenants_max as usize {
                 return REST;
@@ -48,7 +49,8 @@ impl Tenants {
         tenant
     }
 
-    /// Takes a request into account, or says which limit it hits. Nothing is charged when one is hit.
+    /// Takes a request into account, or says which limit it hits. Nothing is charged when one is
+    /// hit.
     pub(crate) fn open(
         &mut self,
         now: Moment,

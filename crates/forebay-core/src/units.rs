@@ -1,7 +1,7 @@
 //! Units as types: moments, spans, tokens.
 //!
-//! The core never sees `std::time`: a [`Moment`] is nanoseconds since the driver's epoch, so that live and
-//! virtual clocks look the same to it.
+//! The core never sees `std::time`: a [`Moment`] is nanoseconds since the driver's epoch, so that
+//! live and virtual clocks look the same to it.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
@@ -28,7 +28,8 @@ impl Span {
     pub const fn millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000_000))
     }
-    /// A span of seconds given as a float; negative and NaN become zero, infinity becomes [`Span::MAX`].
+    /// A span of seconds given as a float; negative and NaN become zero, infinity becomes
+    /// [`Span::MAX`].
     pub fn secs_f64(secs: f64) -> Self {
         // `as` saturates, and maps NaN to 0, which is what a span wants.
         Self((secs * 1e9).round() as u64)
@@ -124,7 +125,8 @@ impl AddAssign for Tokens {
 
 impl Sub for Tokens {
     type Output = Self;
-    /// Panics in debug builds when the result would be negative: an account that goes below zero is a bug.
+    /// Panics in debug builds when the result would be negative: an account that goes below zero is
+    /// a bug.
     fn sub(self, other: Self) -> Self {
         debug_assert!(other.0 <= self.0, "{} tokens minus {} tokens is negative", self.0, other.0);
         Self(self.0.saturating_sub(other.0))
@@ -143,6 +145,7 @@ impl fmt::Display for Tokens {
     }
 }
 
-/// The chained hash of one full block of a prompt: equal hashes mean equal prefixes up to and including it.
+/// The chained hash of one full block of a prompt: equal hashes mean equal prefixes up to and
+/// including it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockHash(pub u64);

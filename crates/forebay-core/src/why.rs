@@ -1,4 +1,5 @@
-//! Why a request was dispatched, or spilled, the way it was: everything `forebay explain` needs for a paragraph.
+//! Why a request was dispatched, or spilled, the way it was: everything `forebay explain` needs for
+//! a paragraph.
 
 use crate::request::{RequestId, WorkerId};
 use crate::units::{Span, Tokens};

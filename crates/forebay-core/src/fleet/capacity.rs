@@ -1,17 +1,20 @@
 //! Learns how much KV a worker holds when its engine does not tell.
 //!
-//! What can be seen from outside: a request whose first token comes much later than its prefill should take was
-//! kept waiting inside the engine, so the engine had no room for it. The guess starts small, grows by an eighth
-//! each time a request that was dispatched to a nearly full guess starts in time, and shrinks to seven eighths of
-//! what was committed when one starts late, at most once per mean residence since late starts come in groups.
+//! What can be seen from outside: a request whose first token comes much later than its prefill
+//! should take was kept waiting inside the engine, so the engine had no room for it. The guess
+//! starts small, grows by an eighth each time a request that was dispatched to a nearly full guess
+//! starts in time, and shrinks to seven eighths of what was committed when one starts late, at most
+//! once per mean residence since late starts come in groups.
 
 use crate::units::{Moment, Span, Tokens};
 
 /// The first guess: what the smallest usable engine holds.
 const GUESS_START: Tokens = Tokens(16_384);
-/// A first token is late when it takes this many times the predicted prefill, and [`LATE_SLACK`] besides.
+/// A first token is late when it takes this many times the predicted prefill, and [`LATE_SLACK`]
+/// besides.
 const LATE_FACTOR: f64 = 3.0;
-/// What a first token may always take beyond the factor: scheduling and network of a healthy engine.
+/// What a first token may always take beyond the factor: scheduling and network of a healthy
+/// engine.
 const LATE_SLACK: Span = Span::millis(250);
 
 /// A worker's KV capacity, known or learned.
@@ -42,8 +45,8 @@ impl Capacity {
         self.known = Some(capacity);
     }
 
-    /// A first token came `took` after its dispatch, `predicted` by its prefill alone, with `committed` tokens
-    /// on the worker. Says whether the guess grew.
+    /// A first token came `took` after its dispatch, `predicted` by its prefill alone, with
+    /// `committed` tokens on the worker. Says whether the guess grew.
     pub(crate) fn observe(
         &mut self,
         now: Moment,

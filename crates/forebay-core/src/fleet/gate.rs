@@ -1,12 +1,13 @@
 //! Decides how much of a worker's KV capacity may be committed, and learns it from preemptions.
 //!
-//! The question: may this request be added to this worker without the engine running out of KV memory later?
-//! Committed is what the worker's requests hold and will hold *on average*; a fraction f of the capacity may be.
-//! Evidence (DESIGN §4): f from 0.9 to 1.0 is a plateau, 1.1 doubles the mean TTFT, and reserving each request's
-//! worst case costs throughput and the tail. So a preemption is a cost to weigh, not a fault to avoid: a preempted
-//! request repeats about its whole work, so a share p of preempted requests costs about p of the drain rate, and
-//! lowering f by x costs about x of it. f goes down when p is above one in twenty, up when it is below one in a
-//! hundred and the gate was what held requests back, and stays between.
+//! The question: may this request be added to this worker without the engine running out of KV
+//! memory later? Committed is what the worker's requests hold and will hold *on average*; a
+//! fraction f of the capacity may be. Evidence (DESIGN §4): f from 0.9 to 1.0 is a plateau, 1.1
+//! doubles the mean TTFT, and reserving each request's worst case costs throughput and the tail. So
+//! a preemption is a cost to weigh, not a fault to avoid: a preempted request repeats about its
+//! whole work, so a share p of preempted requests costs about p of the drain rate, and lowering f
+//! by x costs about x of it. f goes down when p is above one in twenty, up when it is below one in
+//! a hundred and the gate was what held requests back, and stays between.
 
 use crate::settings::GateSettings;
 use crate::units::{Moment, Span};
@@ -61,8 +62,8 @@ impl Gate {
         self.held_back = true;
     }
 
-    /// Takes the engine's counter. Closes the window when it is as long as a mean residence and has enough
-    /// finished requests in it; says whether f was raised, so that more may fit now.
+    /// Takes the engine's counter. Closes the window when it is as long as a mean residence and has
+    /// enough finished requests in it; says whether f was raised, so that more may fit now.
     pub(crate) fn observe(
         &mut self,
         now: Moment,

@@ -1,10 +1,11 @@
 //! Knows which worker holds which block in its cache.
 //!
-//! One map from block to the set of its holders. Chains are closed under prefixes (engines evict tails first), so
-//! the holders of a chain's first blocks contain those of its later ones, and the boundaries where the set shrinks
-//! are found by bisection: a few probes for a prompt of hundreds of blocks, whatever the number of workers.
-//! Where a worker's cache has a hole, bisection may overrate it by what lies behind the hole; the engine then
-//! computes more than predicted, and nothing else happens.
+//! One map from block to the set of its holders. Chains are closed under prefixes (engines evict
+//! tails first), so the holders of a chain's first blocks contain those of its later ones, and the
+//! boundaries where the set shrinks are found by bisection: a few probes for a prompt of hundreds
+//! of blocks, whatever the number of workers. Where a worker's cache has a hole, bisection may
+//! overrate it by what lies behind the hole; the engine then computes more than predicted, and
+//! nothing else happens.
 
 use hashbrown::HashMap;
 
@@ -113,14 +114,16 @@ impl BlockIndex {
         self.holders.entry(block).or_insert(Slots::One(slot)).insert(slot);
     }
 
-    /// Notes that the worker no longer holds the block. One that it never held is no fault: events get lost.
+    /// Notes that the worker no longer holds the block. One that it never held is no fault: events
+    /// get lost.
     pub(crate) fn remove(&mut self, slot: u32, block: BlockHash) {
         if self.holders.get_mut(&block).is_some_and(|holders| holders.remove(slot)) {
             self.holders.remove(&block);
         }
     }
 
-    /// Forgets the worker. Walks the whole index, which a worker that is lost or restarted is worth.
+    /// Forgets the worker. Walks the whole index, which a worker that is lost or restarted is
+    /// worth.
     pub(crate) fn clear(&mut self, slot: u32) {
         self.holders.retain(|_, holders| !holders.remove(slot));
     }
@@ -137,8 +140,8 @@ impl BlockIndex {
         chain.partition_point(|block| self.holders.contains_key(block))
     }
 
-    /// The groups of workers by how much of the chain they hold, deepest first; those that hold nothing are in
-    /// none. Clears and fills `groups`.
+    /// The groups of workers by how much of the chain they hold, deepest first; those that hold
+    /// nothing are in none. Clears and fills `groups`.
     pub(crate) fn groups<'a>(&'a self, chain: &[BlockHash], groups: &mut Vec<Group<'a>>) {
         groups.clear();
         let deepest = self.depth_best(chain);

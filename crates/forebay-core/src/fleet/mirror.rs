@@ -1,8 +1,9 @@
 //! Guesses a worker's cache from our own dispatches, for engines that tell nothing.
 //!
-//! A mirror of the engine's least-recently-used list: a dispatch touches its whole chain, tail first so that the
-//! tail is the older, and what exceeds the worker's capacity is forgotten from the old end. Evidence
-//! (ALGORITHMS §7): an index four times too large or too small makes no material difference.
+//! A mirror of the engine's least-recently-used list: a dispatch touches its whole chain, tail
+//! first so that the tail is the older, and what exceeds the worker's capacity is forgotten from
+//! the old end. Evidence (ALGORITHMS §7): an index four times too large or too small makes no
+//! material difference.
 
 use std::collections::VecDeque;
 
@@ -22,8 +23,8 @@ pub(crate) struct Mirror {
 }
 
 impl Mirror {
-    /// Touches the chain and evicts what exceeds `blocks_max`. Calls `stored` for what is new and `removed` for
-    /// what is evicted.
+    /// Touches the chain and evicts what exceeds `blocks_max`. Calls `stored` for what is new and
+    /// `removed` for what is evicted.
     pub(crate) fn touch(
         &mut self,
         chain: &[BlockHash],
@@ -45,7 +46,8 @@ impl Mirror {
                 removed(block);
             }
         }
-        // Void touches of hot blocks pile up behind a cold head: compacted once they are the larger half.
+        // Void touches of hot blocks pile up behind a cold head: compacted once they are the larger
+        // half.
         if self.order.len() > 2 * self.touched.len() + 64 {
             let touched = &self.touched;
             self.order.retain(|(touch, block)| touched.get(block) == Some(touch));

@@ -156,7 +156,8 @@ impl Fleet {
         self.count_usable(now);
     }
 
-    /// Brings the orders up to date after something that may concern all workers: settings, or the time.
+    /// Brings the orders up to date after something that may concern all workers: settings, or the
+    /// time.
     pub(crate) fn restand(&mut self, now: Moment, settings: &Settings) {
         let slots: Vec<u32> = self.by_id.values().copied().collect();
         slots.into_iter().for_each(|slot| self.stand(slot, now, settings));

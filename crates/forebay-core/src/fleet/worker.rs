@@ -107,7 +107,8 @@ impl Worker {
                 < gate.backlog_steps_max * self.profile.batch_tokens_max.as_f64()
     }
 
-    /// KV tokens that a request would add: blocks that no other request holds, its tail, its expected output.
+    /// KV tokens that a request would add: blocks that no other request holds, its tail, its
+    /// expected output.
     pub(crate) fn need(&self, arrival: &Arrival, output: Tokens, block_size: u32) -> Tokens {
         let new_blocks = arrival.blocks.len() - self.active.depth(&arrival.blocks);
         Tokens(new_blocks as u64 * u64::from(block_size)) + tail(arrival, block_size) + output

@@ -1,12 +1,12 @@
 //! Shares a scarce fleet: by class, and inside a class by tenant, in worker-seconds.
 //!
-//! Start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) twice over: each party has a virtual time, which
-//! is the worker-seconds it was charged divided by its share, and the one that is furthest behind goes first. A
-//! party that comes back from having nothing to do starts at the time of the others, so idling earns no credit.
-//! A worker-second is the fraction of a worker's KV that a request needs, times the time it stays: charging
-//! requests, or tokens, would let long answers and cached prompts be paid for by others.
-//! The charge is estimated at dispatch, since waiting for the end would let a burst run uncharged, and corrected
-//! at the end.
+//! Start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996) twice over: each party has a
+//! virtual time, which is the worker-seconds it was charged divided by its share, and the one that
+//! is furthest behind goes first. A party that comes back from having nothing to do starts at the
+//! time of the others, so idling earns no credit. A worker-second is the fraction of a worker's KV
+//! that a request needs, times the time it stays: charging requests, or tokens, would let long
+//! answers and cached prompts be paid for by others. The charge is estimated at dispatch, since
+//! waiting for the end would let a burst run uncharged, and corrected at the end.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;

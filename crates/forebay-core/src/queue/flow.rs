@@ -1,8 +1,8 @@
 //! The waiting requests of one tenant in one class, in the three orders that matter.
 //!
-//! For a given drain time the order of `hold` does not move with time: uncached / mean − K × waited / drain
-//! differs from uncached / mean + K × arrived / drain by the same amount for all. So a sorted set serves, and is
-//! made anew when the drain time or the mean has moved by a fifth.
+//! For a given drain time the order of `hold` does not move with time: uncached / mean − K × waited
+//! / drain differs from uncached / mean + K × arrived / drain by the same amount for all. So a
+//! sorted set serves, and is made anew when the drain time or the mean has moved by a fifth.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,8 @@ impl Scale {
         Self { mean: mean.max(1.0), drain: drain.max(DRAIN_MIN).as_secs_f64(), ageing }
     }
 
-    /// The key of a request that has so much prefill work before it and in it: the lowest goes first.
+    /// The key of a request that has so much prefill work before it and in it: the lowest goes
+    /// first.
     pub(crate) fn key(&self, work: Tokens, arrived: Moment) -> f64 {
         let arrived = arrived.since(Moment::START).as_secs_f64();
         work.as_f64() / self.mean + self.ageing * arrived / self.drain

@@ -66,7 +66,8 @@ impl Queue {
         queue
     }
 
-    /// Makes room for so many classes; never shrinks, since requests of a class that is gone may be running.
+    /// Makes room for so many classes; never shrinks, since requests of a class that is gone may be
+    /// running.
     pub(crate) fn grow(&mut self, classes: usize) {
         while self.classes.len() < classes {
             self.classes.push(ClassQueue {

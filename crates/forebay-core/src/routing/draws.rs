@@ -1,8 +1,8 @@
 //! By a seeded draw: `random` takes one worker, `power-of-two` draws two and takes the less loaded.
 //!
-//! Two draws are enough to make the longest queue grow with log log N instead of log N (Mitzenmacher, IEEE TPDS
-//! 12(10), 2001), and unlike the least loaded of all they do not herd when figures are stale. Load is requests
-//! in flight, which our own dispatches count at once.
+//! Two draws are enough to make the longest queue grow with log log N instead of log N
+//! (Mitzenmacher, IEEE TPDS 12(10), 2001), and unlike the least loaded of all they do not herd when
+//! figures are stale. Load is requests in flight, which our own dispatches count at once.
 
 use crate::fleet::Fleet;
 use crate::rng::Rng;

@@ -1,9 +1,10 @@
 //! Held until a worker has room: the product's heart (DESIGN §4).
 //!
-//! Binding a request to a worker on arrival is the mistake that everything else follows from: the engine then
-//! queues it first-come behind whatever is there, runs out of KV memory, and preempts. Here all requests wait in
-//! one place, a worker is *open* while it has little prefill before it, and a request *fits* while what is
-//! committed on the worker, with it, stays within the gate's fraction of the KV capacity.
+//! Binding a request to a worker on arrival is the mistake that everything else follows from: the
+//! engine then queues it first-come behind whatever is there, runs out of KV memory, and preempts.
+//! Here all requests wait in one place, a worker is *open* while it has little prefill before it,
+//! and a request *fits* while what is committed on the worker, with it, stays within the gate's
+//! fraction of the KV capacity.
 //!
 //! Order and placement are one minimum over pairs of request and worker:
 //!
@@ -11,17 +12,19 @@
 //! (backlog(w) + uncached(r, w)) / mean uncached  −  K × waited(r) / drain
 //! ```
 //!
-//! Shortest prefill first, aged without a scale: a wait counts in units of the queue's own drain time, so the same
-//! K serves a fleet ten times as fast. A request past its promise (γ times what first-come would have made it
-//! wait) goes first; if it fits nowhere, a worker is reserved for it, and others pass it there only if they fit
-//! beside it or end before its turn (EASY backfilling: Lifka, JSSPP 1995). When several classes or tenants
-//! compete, the most entitled one's first request reserves at once, since a fair order is worth nothing to a long
-//! request that short ones keep passing.
+//! Shortest prefill first, aged without a scale: a wait counts in units of the queue's own drain
+//! time, so the same K serves a fleet ten times as fast. A request past its promise (γ times what
+//! first-come would have made it wait) goes first; if it fits nowhere, a worker is reserved for it,
+//! and others pass it there only if they fit beside it or end before its turn (EASY backfilling:
+//! Lifka, JSSPP 1995). When several classes or tenants compete, the most entitled one's first
+//! request reserves at once, since a fair order is worth nothing to a long request that short ones
+//! keep passing.
 //!
 //! `first-come` is the same gate with the order of arrival, strictly: what the order is worth.
 //!
-//! Work per input is bounded. An arrival is tried on the holders of its prefix and the emptiest workers; every
-//! other input looks at the workers whose room may have grown, and there at most [`LOOKED_AT_MAX`] candidates.
+//! Work per input is bounded. An arrival is tried on the holders of its prefix and the emptiest
+//! workers; every other input looks at the workers whose room may have grown, and there at most
+//! [`LOOKED_AT_MAX`] candidates.
 
 use crate::Core;
 use crate::fleet::{Flight, Group, Slots, tail};
@@ -34,7 +37,8 @@ use crate::why::{Candidate, Cause, GateView};
 
 /// Most candidates looked at for one worker, and most workers for one arrival and depth of prefix.
 const LOOKED_AT_MAX: usize = 64;
-/// Holders of a prefix that are looked at one by one before the emptiest workers are walked instead.
+/// Holders of a prefix that are looked at one by one before the emptiest workers are walked
+/// instead.
 const HOLDERS_MAX: usize = 8;
 /// Most requests past their promise that are tried on one worker before the order has its say.
 const PROMISED_MAX: usize = 8;
@@ -189,7 +193,8 @@ impl Core {
                 break;
             }
             *looked_at += 1;
-            // A key counts the prefill on the best worker, so with this worker's backlog it bounds the score.
+            // A key counts the prefill on the best worker, so with this worker's backlog it bounds
+            // the score.
             let bound = key + backlog.as_f64() / flow.scale.mean;
             if best.is_some_and(|(score, _)| bound >= score) {
                 break;
@@ -280,7 +285,8 @@ impl Core {
         Some(Choice { slot, cause: Cause::Order, candidates })
     }
 
-    /// Walks the open workers from the emptiest, as far as one of them can still be better than the best.
+    /// Walks the open workers from the emptiest, as far as one of them can still be better than the
+    /// best.
     fn walk(&self, best: &mut Best, waiting: &Waiting, uncached: Tokens, holders: Option<&Slots>) {
         for slot in self.fleet.emptiest().take(LOOKED_AT_MAX) {
             let bound = self.fleet.at(slot).backlog + uncached;
@@ -374,8 +380,8 @@ impl Core {
         self.queue.rescale(class, tenant, scale);
     }
 
-    /// Reserves a worker for a request of the flow that fits nowhere, if it is past its promise, or if the flow is
-    /// the most entitled of several.
+    /// Reserves a worker for a request of the flow that fits nowhere, if it is past its promise, or
+    /// if the flow is the most entitled of several.
     fn reserve_if_due(&mut self, class: ClassId, tenant: TenantId, most_entitled: bool) {
         let Some(flow) = self.queue.flow(class, tenant) else { return };
         let promised =

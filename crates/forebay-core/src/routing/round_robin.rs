@@ -1,8 +1,8 @@
 //! In turn: the baseline of every comparison.
 //!
-//! Looks at nothing. What it has going for it is that it can't be wrong about anything, and that equal requests
-//! are spread as evenly as can be. It fails when requests are not equal: two long ones in a row meet on one worker
-//! as often as chance has it.
+//! Looks at nothing. What it has going for it is that it can't be wrong about anything, and that
+//! equal requests are spread as evenly as can be. It fails when requests are not equal: two long
+//! ones in a row meet on one worker as often as chance has it.
 
 use crate::fleet::Fleet;
 

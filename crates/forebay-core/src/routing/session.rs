@@ -1,16 +1,18 @@
 //! The conversation's worker: a consistent hash with bounded load.
 //!
-//! Rendezvous hashing (Thaler and Ravishankar, IEEE/ACM ToN 6(1), 1998) ranks the workers for each conversation,
-//! so that a worker that leaves moves only its own conversations. The bound (Mirrokni, Thorup and Zadimoghaddam,
-//! SODA 2018) passes over workers with more than 1.25 times the mean of requests in flight, so one hot
-//! conversation can't sink its worker. Requests without a conversation hash their first block, so that equal
-//! beginnings meet; those without blocks spread by id.
+//! Rendezvous hashing (Thaler and Ravishankar, IEEE/ACM Transactions on Networking 6(1), 1998)
+//! ranks the workers for each conversation, so that a worker that leaves moves only its own
+//! conversations. The bound (Mirrokni, Thorup and Zadimoghaddam, SODA 2018) passes over workers
+//! with more than 1.25 times the mean of requests in flight, so one hot conversation can't sink its
+//! worker. Requests without a conversation hash their first block, so that equal beginnings meet;
+//! those without blocks spread by id.
 
 use crate::fleet::Fleet;
 use crate::request::Arrival;
 use crate::rng::mixed;
 
-/// How far above the mean a worker's load may be; the value that KubeAI's published measurement used.
+/// How far above the mean a worker's load may be; the value that `KubeAI`'s published measurement
+/// used.
 const LOAD_FACTOR: f64 = 1.25;
 
 /// The first worker in the conversation's ranking whose load is within the bound.

@@ -30,7 +30,8 @@ pub struct RequestRecord {
     pub prompt: u64,
     /// Output tokens that it was to generate.
     pub output: u64,
-    /// Prompt tokens found in the engine's cache at its first admission; `None` if it never was admitted.
+    /// Prompt tokens found in the engine's cache at its first admission; `None` if it never was
+    /// admitted.
     pub cached: Option<u64>,
     /// How it ended.
     pub fate: Fate,

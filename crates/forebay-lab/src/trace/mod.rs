@@ -32,8 +32,8 @@ pub struct TraceRequest {
     pub prompt: Tokens,
     /// Length of the answer.
     pub output: Tokens,
-    /// Chained prefix ids: equal id means equal prefix up to and including it. Empty where the trace has none;
-    /// otherwise `ceil(prompt / id_tokens)` of them, the last one partial.
+    /// Chained prefix ids: equal id means equal prefix up to and including it. Empty where the
+    /// trace has none; otherwise `ceil(prompt / id_tokens)` of them, the last one partial.
     pub ids: Arc<[u64]>,
     /// Tokens that one id stands for (512 in Mooncake's traces, 16 in Bailian's).
     pub id_tokens: u32,
@@ -50,8 +50,8 @@ pub struct TraceRequest {
 impl TraceRequest {
     /// The chained hashes of the prompt's full blocks of `block_size` tokens.
     ///
-    /// Ids are chained, so the id that holds a block's last token, with that token's place inside the id, names
-    /// the whole prefix up to there, whatever the two sizes are.
+    /// Ids are chained, so the id that holds a block's last token, with that token's place inside
+    /// the id, names the whole prefix up to there, whatever the two sizes are.
     pub fn block_hashes(&self, block_size: u32) -> Arc<[BlockHash]> {
         if self.ids.is_empty() {
             return Arc::from([]);
