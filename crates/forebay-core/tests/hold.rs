@@ -77,7 +77,9 @@ fn first_come_lets_nobody_pass() {
 
 #[test]
 fn a_request_past_its_promise_goes_first_and_gets_a_worker_reserved() {
-    let mut world = World::new(settings(), &[2200]);
+    let mut settings = settings();
+    settings.classes[0].ageing = 0.0;
+    let mut world = World::new(settings, &[2200]);
     world.arrive(request(1, 1000));
     world.first_token(1);
     assert_eq!(world.arrive(request(2, 1900)), [], "it does not fit beside the first");

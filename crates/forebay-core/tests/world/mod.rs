@@ -1,5 +1,5 @@
 //! A small world around a core, so that a test reads as a story.
-#![expect(dead_code, unreachable_pub, missing_docs, reason = "each test file uses its part")]
+#![expect(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use std::sync::Arc;
 
