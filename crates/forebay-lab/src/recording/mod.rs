@@ -14,6 +14,7 @@ mod explain;
 mod opened;
 mod recorder;
 mod replay;
+mod tap;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ use std::path::PathBuf;
 pub use explain::explain;
 pub use recorder::{RECORDING_BYTES_MAX, Recorder, Start};
 pub use replay::{Difference, ReplayReport, replay};
+pub use tap::RecordingTap;
 
 /// What is wrong with a recording, or with the file it should become: where, what, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -47,6 +47,7 @@ impl Opened {
         }
         let settings = Settings::from_words(&header.settings)
             .map_err(|error| bad_words(file, "the settings in its header", error))?;
+        usable(file, "the settings in its header", &settings)?;
         Ok(Self { file: file.to_owned(), reader, settings })
     }
 
@@ -75,8 +76,22 @@ impl Opened {
         let event = event.map_err(|error| {
             bad_words(&self.file, &format!("record {}", self.reader.records()), error)
         })?;
+        if let Event::Input(Input::Reconfigured(settings)) = &event {
+            usable(&self.file, &format!("record {}", self.reader.records()), settings)?;
+        }
         Ok(Some((Moment(record.at), event)))
     }
+}
+
+/// Refuses settings that no core takes: no program of ours has written them.
+fn usable(file: &Path, place: &str, settings: &Settings) -> Result<(), RecordingFault> {
+    settings.faults().first().map_or(Ok(()), |first| {
+        Err(RecordingFault {
+            file: file.to_owned(),
+            what: format!("{place} can't be used: {}: {}", first.place, first.what),
+            remedy: "record the run again".to_owned(),
+        })
+    })
 }
 
 fn bad_words(file: &Path, place: &str, error: BadWords) -> RecordingFault {

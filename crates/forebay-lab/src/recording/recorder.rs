@@ -42,18 +42,7 @@ pub struct Recorder {
 impl Recorder {
     /// Begins a recording of at most `bytes_max` bytes.
     pub fn create(file: &Path, start: &Start<'_>, bytes_max: u64) -> Result<Self, RecordingFault> {
-        let mut name = file.file_name().unwrap_or_default().to_owned();
-        name.push(".part");
-        let draft = file.with_file_name(name);
-        let cannot = |error: RecordingError| fault(file, &error);
-        if file.is_dir() || file.file_name().is_none() {
-            return Err(RecordingFault {
-                file: file.to_owned(),
-                what: "a recording can't be written to a folder".to_owned(),
-                remedy: "name a file inside it".to_owned(),
-            });
-        }
-        let out = File::create(&draft).map_err(|error| cannot(error.into()))?;
+        let (draft, out) = create_draft(file)?;
         let mut settings = Vec::new();
         start.settings.to_words(&mut settings);
         let header = Header {
@@ -66,7 +55,8 @@ impl Recorder {
         };
         let mut recorder =
             Self { file: file.to_owned(), draft, writer: None, failed: None, words: Vec::new() };
-        let writer = Writer::new(BufWriter::new(out), &header, bytes_max).map_err(cannot)?;
+        let writer = Writer::new(BufWriter::new(out), &header, bytes_max)
+            .map_err(|error| fault(file, &error))?;
         recorder.writer = Some(writer);
         Ok(recorder)
     }
@@ -115,6 +105,22 @@ impl Drop for Recorder {
         // Nothing can be done, and nobody told, when even this fails.
         let _ = std::fs::remove_file(&self.draft);
     }
+}
+
+/// The file that a recording is written to until it is whole, in the same folder.
+pub(super) fn create_draft(file: &Path) -> Result<(PathBuf, File), RecordingFault> {
+    let Some(name) = file.file_name().filter(|_| !file.is_dir()) else {
+        return Err(RecordingFault {
+            file: file.to_owned(),
+            what: "a recording can't be written to a folder".to_owned(),
+            remedy: "name a file inside it".to_owned(),
+        });
+    };
+    let mut name = name.to_owned();
+    name.push(".part");
+    let draft = file.with_file_name(name);
+    let out = File::create(&draft).map_err(|error| fault(file, &error.into()))?;
+    Ok((draft, out))
 }
 
 fn fault(file: &Path, error: &RecordingError) -> RecordingFault {

@@ -1,6 +1,6 @@
 //! Checks recordings from their first byte to the explanation of a request.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use forebay_core::{
@@ -10,7 +10,11 @@ use forebay_core::{
     WorkerId, WorkerProfile,
 };
 
-use super::{RECORDING_BYTES_MAX, Recorder, Start, explain, replay};
+use super::{RECORDING_BYTES_MAX, Recorder, RecordingTap, Start, explain, replay};
+use crate::engine::Preset;
+use crate::service::Service;
+use crate::simulate::{Plan, run_tapped};
+use crate::trace::synth::Description;
 
 /// A folder that is gone after the test.
 struct Folder(PathBuf);
@@ -331,4 +335,31 @@ fn an_unknown_request_is_refused_with_the_range_of_those_that_are_known() {
         error.ends_with("there is no request 20\nhint: name a request from 0 to 19"),
         "{error}"
     );
+}
+
+#[test]
+fn a_simulated_run_with_two_pools_replays_to_the_same_decisions() {
+    let folder = Folder::new("simulated");
+    let service = Service::parse(
+        Path::new("service.toml"),
+        "[[class]]\nname = \"public\"\noverload = \"queue\"\n\
+         [[class]]\nname = \"batch\"\noverload = \"spill\"\nspill_to = \"night\"\nwait_ms_max = 100\n\
+         [[pool]]\nname = \"night\"\nworkers = 1\n",
+    )
+    .unwrap();
+    let evidence = Description::named("evidence").unwrap();
+    let requests = evidence.requests(5, Some(60));
+    let workers = vec![Preset::resolve("a100-40gb/qwen3-8b").unwrap()];
+    let mode = Mode::Hold(HoldOrder::Aged);
+    let mut tap = RecordingTap::create(&folder.file(), &service).unwrap();
+    let plan = Plan { service, ..Plan::new("evidence".to_owned(), requests, workers, mode) };
+    let run = run_tapped(plan, &mut tap).unwrap();
+    assert!(tap.finish().unwrap());
+    assert_eq!(run.requests.len(), 60);
+    let main = replay(&folder.file()).unwrap();
+    assert!(main.is_equal() && main.decisions >= 60, "{main}");
+    let night = replay(&folder.0.join("run.rec.pool-1")).unwrap();
+    assert!(night.is_equal() && night.decisions >= 1, "{night}");
+    let text = explain(&folder.file(), 1).unwrap();
+    assert!(text.starts_with("Request 1 (class "), "{text}");
 }
