@@ -1,5 +1,7 @@
 //! The forebay program.
 
+mod explain;
+mod replay;
 mod simulate;
 
 use std::process::ExitCode;
@@ -17,11 +19,15 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Simulate(simulate::Args),
+    Explain(explain::Args),
+    Replay(replay::Args),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Simulate(args) => simulate::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Replay(args) => replay::run(&args),
     };
     done.unwrap_or_else(|error| {
         #[expect(clippy::print_stderr, reason = "this is where talk goes to")]
