@@ -19,7 +19,8 @@ mod write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use forebay_core::{BlockHash, Span, Tokens, mixed};
+pub use forebay_core::Span;
+use forebay_core::{BlockHash, Tokens, mixed};
 
 pub use jsonl::{BAILIAN_ID_TOKENS, CHATS_MAX, LENGTH_TOKENS_MAX, MOONCAKE_ID_TOKENS};
 pub use lines::LINE_BYTES_MAX;
@@ -93,3 +94,6 @@ pub struct TraceError {
 
 /// A trace, one request at a time, in the order of `at`.
 pub type Requests = Box<dyn Iterator<Item = Result<TraceRequest, TraceError>>>;
+
+#[cfg(test)]
+mod tests;

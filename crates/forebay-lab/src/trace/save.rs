@@ -40,7 +40,8 @@ pub fn write_requests(out: impl Write, requests: Requests) -> Result<u64, SaveEr
         match request {
             Ok(request) => write_request(&mut out, &request).map_err(SaveError::Output)?,
             Err(error) => {
-                // Lines before the fault stay unwritten where they still can: half a trace misleads.
+                // Lines before the fault stay unwritten where they still can: half a trace
+                // misleads.
                 let _ = out.into_parts();
                 return Err(error.into());
             }
@@ -51,7 +52,8 @@ pub fn write_requests(out: impl Write, requests: Requests) -> Result<u64, SaveEr
     Ok(written)
 }
 
-/// Writes all requests to a file, which is there in whole afterwards or as it was before. Gives their number.
+/// Writes all requests to a file, which is there in whole afterwards or as it was before. Gives
+/// their number.
 pub fn save(path: &Path, requests: Requests) -> Result<u64, SaveError> {
     let failed = |source| SaveError::File { file: path.to_path_buf(), source };
     let in_file = |error| match error {

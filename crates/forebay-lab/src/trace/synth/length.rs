@@ -3,7 +3,8 @@
 use forebay_core::Rng;
 use serde::Deserialize;
 
-/// A distribution as it is written: exactly one of the forms, and bounds that cut what falls outside.
+/// A distribution as it is written: exactly one of the forms, and bounds that cut what falls
+/// outside.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Written {
@@ -91,7 +92,8 @@ impl Written {
 }
 
 impl Length {
-    /// One value. Uses only additions, multiplications and divisions, so that every machine draws the same.
+    /// One value. Uses only additions, multiplications and divisions, so that every machine draws
+    /// the same.
     pub(super) fn draw(&self, deck: &mut Deck) -> f64 {
         let value = match &self.form {
             Form::Uniform(from, to) => from + (to - from) * deck.unit(),
@@ -115,8 +117,9 @@ const CARDS: u16 = 32;
 
 /// Draws from `[0, 1)` that are spread evenly: of every 32 in a row, each falls into another 32nd.
 ///
-/// Independent draws would make short traces of different seeds differ by as much as the things that are measured on
-/// them: the mean of 1,000 prompts by a tenth, and with it the load. The order within the 32 stays random.
+/// Independent draws would make short traces of different seeds differ by as much as the things
+/// that are measured on them: the mean of 1,000 prompts by a tenth, and with it the load. The order
+/// within the 32 stays random.
 #[derive(Debug)]
 pub(super) struct Deck {
     rng: Rng,
@@ -145,8 +148,8 @@ fn interpolated(points: &[(f64, f64)], share: f64) -> f64 {
     if to > from { low + (high - low) * (share - from) / (to - from) } else { high }
 }
 
-/// A standard normal value as the sum of twelve uniform ones (Irwin and Hall): cut at ±6, and without a logarithm,
-/// whose last bit differs between machines.
+/// A standard normal value as the sum of twelve uniform ones (Irwin and Hall): cut at ±6, and
+/// without a logarithm, whose last bit differs between machines.
 fn standard_normal(rng: &mut Rng) -> f64 {
     (0..12).map(|_| rng.unit()).sum::<f64>() - 6.0
 }
