@@ -180,7 +180,7 @@ fn seconds(text: &str) -> Result<Span, String> {
 
 fn factor(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(factor) if factor >= 1e-6 && factor <= trace::FACTOR_MAX => Ok(factor),
+        Ok(factor) if (1e-6..=trace::FACTOR_MAX).contains(&factor) => Ok(factor),
         _ => Err(format!("a factor from 0.000001 to {} is expected", trace::FACTOR_MAX)),
     }
 }

@@ -28,7 +28,7 @@ fn exponent(text: &str, unit_digits: u32) -> Option<u64> {
         return None;
     }
     let value: f64 = text.parse().ok()?;
-    let nanos = (value * 10_f64.powi(unit_digits as i32)).round();
+    let nanos = (value * 10_f64.powi(unit_digits.cast_signed())).round();
     (value.is_sign_positive() && nanos < u64::MAX as f64).then_some(nanos as u64)
 }
 

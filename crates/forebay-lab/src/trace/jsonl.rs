@@ -7,7 +7,7 @@
 //! | `input_length`, `output_length` | tokens of the *whole* prompt, and of the answer |
 //! | `hash_ids` | chained ids of the prompt's blocks, the last one partial |
 //! | `id_tokens` | tokens an id stands for, where it can't be told from the counts |
-//! | `session_id`, `delay` | the conversation; ms after its previous turn's end, instead of a time |
+//! | `session_id`, `delay` | the conversation; ms after its last turn's end, instead of a time |
 //! | `chat_id`, `parent_chat_id` | Bailian's way to name a conversation |
 //! | `class`, `tenant` | names of the class of service and of the tenant |
 //!
@@ -211,7 +211,8 @@ impl JsonRows {
             ids.push(mixed(mixed(self.lines.number()) ^ count));
         } else if count != needed(tokens) {
             let what = format!(
-                "hash_ids has {count} ids, but input_length {prompt} needs {} (one for each {tokens} tokens)",
+                "hash_ids has {count} ids, but input_length {prompt} needs {} (one for \
+                 each {tokens} tokens)",
                 needed(tokens)
             );
             let remedy = "see that the row is whole; if an id stands for another number of tokens, \

@@ -80,7 +80,11 @@ impl TraceRequest {
 
 /// What is wrong with a trace: where, what, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{}: {what}\nhint: {remedy}", file.display(), line.map(|line| format!(":{line}")).unwrap_or_default())]
+#[error(
+    "{}{}: {what}\nhint: {remedy}",
+    file.display(),
+    line.map(|line| format!(":{line}")).unwrap_or_default()
+)]
 pub struct TraceError {
     /// The file.
     pub file: PathBuf,

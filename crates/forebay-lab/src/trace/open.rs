@@ -12,8 +12,9 @@ use super::{Notes, Requests, TraceError};
 
 /// Bytes that are looked at to find out what a file is. A table's header is far shorter.
 const HEAD_BYTES: u64 = 4096;
-const KINDS: &str = "Mooncake, AIPerf, Bailian and vLLM timed traces (JSON lines), Azure LLM 2023/2024 and BurstGPT \
-                     tables (CSV) are known";
+/// What to do about a file that is none of these.
+const KINDS: &str = "Mooncake, AIPerf, Bailian and vLLM timed traces (JSON lines), and the tables \
+                     of Azure LLM 2023/2024 and BurstGPT (CSV) are known";
 
 /// Opens a trace and streams its requests in order of time. `-` is standard input.
 ///

@@ -98,7 +98,8 @@ impl<I: Iterator<Item = Result<Row, TraceError>>> Ordered<I> {
             let at = row.request.at;
             if self.given.is_some_and(|given| at < given) {
                 let what = format!(
-                    "the row belongs more than {ORDER_ROWS_MAX} rows earlier: rows must be in order of time"
+                    "the row belongs more than {ORDER_ROWS_MAX} rows earlier: rows must be \
+                     in order of time"
                 );
                 let remedy = "sort it with `forebay trace convert --sort FILE --out SORTED`";
                 return Err(self.fault(Some(row.line), what, remedy));

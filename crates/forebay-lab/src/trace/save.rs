@@ -13,7 +13,10 @@ pub enum SaveError {
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// The file could not be written.
-    #[error("{}: {source}\nhint: see that its folder is there, may be written to, and has room", file.display())]
+    #[error(
+        "{}: {source}\nhint: see that its folder is there, may be written to, and has room",
+        file.display()
+    )]
     File {
         /// The file.
         file: PathBuf,

@@ -150,8 +150,14 @@ struct Dispersion {
 
 impl Dispersion {
     fn new(window_s: u64) -> Self {
-        let window_ns = window_s * 1_000_000_000;
-        Self { window_ns, first: None, current: 0, count: 0, sum: 0.0, squares: 0.0 }
+        Self {
+            window_ns: window_s * 1_000_000_000,
+            first: None,
+            current: 0,
+            count: 0,
+            sum: 0.0,
+            squares: 0.0,
+        }
     }
 
     fn close(&mut self) {

@@ -247,10 +247,7 @@ impl Description {
     fn parse(name: &str, file: &Path, text: &str) -> Result<Self, TraceError> {
         let document: Document = toml::from_str(text).map_err(|error| TraceError {
             file: file.to_path_buf(),
-            line: error.span().map(|span| {
-                1 + text.as_bytes()[..span.start].iter().filter(|byte| **byte == b'\n').count()
-                    as u64
-            }),
+            line: error.span().map(|span| text[..span.start].matches('\n').count() as u64 + 1),
             what: error.message().trim().to_owned(),
             remedy: "see `forebay trace synth --help`, and the shipped descriptions".to_owned(),
         })?;
@@ -289,7 +286,9 @@ fn resolve(name: &str, document: Document, faults: &mut Vec<String>) -> Option<D
             || !(1..=1_000_000).contains(&bursts.even_over)
     }) {
         faults.push(
-            "arrivals.bursts needs period_s from 0.001, width_s from 0 to the period, even_over from 1".to_owned(),
+            "arrivals.bursts needs period_s from 0.001, width_s from 0 to the period, and \
+             even_over from 1"
+                .to_owned(),
         );
     }
     faults.extend(rate_fault(document.arrivals.per_s, bursts));
@@ -388,8 +387,8 @@ fn resolve_kind(kind: KindDocument, id_tokens: u64, faults: &mut Vec<String>) ->
         }
         Some(_) => {
             faults.push(format!(
-                "kind {name}: session needs either continues (0 to 1) and recent (1 to {RECENT_MAX}), or turns and \
-                 delay_s"
+                "kind {name}: session needs either continues (0 to 1) and recent (1 to \
+                 {RECENT_MAX}), or turns and delay_s"
             ));
             None
         }

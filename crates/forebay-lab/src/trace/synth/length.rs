@@ -72,8 +72,9 @@ impl Written {
                 *median >= least && *median <= most && *median > 0.0 && (0.0..=5.0).contains(sigma)
             }
             Form::Quantiles(points) => {
-                let whole = points.first().is_some_and(|first| first.0 == 0.0)
-                    && points.last().is_some_and(|last| last.0 == 1.0);
+                let ends = points.first().zip(points.last());
+                let whole = ends.is_some_and(|(first, last)| first.0 <= 0.0 && last.0 >= 1.0)
+                    && points.iter().all(|(share, _)| (0.0..=1.0).contains(share));
                 let within = points.iter().all(|(_, value)| *value >= least && *value <= most);
                 let rising =
                     points.windows(2).all(|two| two[0].0 <= two[1].0 && two[0].1 <= two[1].1);
@@ -81,10 +82,10 @@ impl Written {
             }
         };
         let (min, max) = (self.min.unwrap_or(least), self.max.unwrap_or(most));
-        if !sound || !(least <= min && min <= max && max <= most) {
+        if !(sound && least <= min && min <= max && max <= most) {
             return Err(format!(
-                "must lie in {least}..={most}, with from ≤ to, min ≤ max, sigma ≤ 5, and quantiles that rise from \
-                 share 0 to share 1"
+                "must lie in {least}..={most}, with from ≤ to, min ≤ max, sigma ≤ 5, and \
+                 quantiles that rise from share 0 to share 1"
             ));
         }
         Ok(Length { form, min, max })

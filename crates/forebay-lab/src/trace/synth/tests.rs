@@ -1,6 +1,6 @@
 //! Holds the shipped descriptions against the figures that they imitate.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Description;
 use crate::trace::{Span, Stats, TraceRequest, stats};
@@ -15,7 +15,8 @@ fn evidence(seed: u64) -> Vec<TraceRequest> {
 }
 
 fn figures(requests: &[TraceRequest]) -> Stats {
-    stats(Box::new(requests.to_vec().into_iter().map(Ok))).unwrap()
+    let requests: Vec<_> = requests.iter().cloned().map(Ok).collect();
+    stats(Box::new(requests.into_iter())).unwrap()
 }
 
 fn quantiles(lengths: &crate::trace::Lengths) -> [u64; 9] {
@@ -56,7 +57,8 @@ fn each_slice_of_the_evidence_is_like_the_others() {
         for (value, target) in quantiles(&figures.output_tokens).iter().zip(OUTPUTS).skip(5) {
             near("output quantile", *value as f64, target as f64, 0.10);
         }
-        // Distinct blocks make the load: 3,967 to 4,234 in the three slices that imitate the published one.
+        // Distinct blocks make the load: 3,967 to 4,234 in the three slices that imitate the
+        // published one.
         near("distinct ids", figures.ids_distinct as f64, 4250.0, 0.08);
         near(
             "all ids",
@@ -78,7 +80,8 @@ fn the_evidence_comes_in_bursts_of_three_kinds() {
         assert!(bursts.keys().all(|at| at.0 % Span::millis(3050).0 == 0));
         assert_eq!((bursts.len(), requests.len()), (75, 1000));
         assert_eq!(*bursts.keys().next_back().unwrap(), Span::millis(225_700));
-        // The three imitations have a variance of 10.2 to 12.3 between bursts; a thousand thrown at 75 have 13.2.
+        // The three imitations have a variance of 10.2 to 12.3 between bursts; a thousand thrown at
+        // 75 have 13.2.
         let variance: f64 = bursts.values().map(|size| (size - 13.33).powi(2)).sum::<f64>() / 75.0;
         assert!((8.0..19.0).contains(&variance), "{variance}");
         let of = |prefix_blocks: usize| -> Vec<&TraceRequest> {
@@ -95,10 +98,10 @@ fn the_evidence_comes_in_bursts_of_three_kinds() {
         let mean =
             chat.iter().map(|request| request.output.0 as f64).sum::<f64>() / chat.len() as f64;
         near("answers of chats", mean, 325.0, 0.08);
-        let mut seen = BTreeMap::new();
+        let mut seen = BTreeSet::new();
         let continuing = chat.iter().filter(|request| {
-            let known = request.ids[1..].iter().take_while(|id| seen.contains_key(*id)).count();
-            seen.extend(request.ids.iter().map(|id| (*id, ())));
+            let known = request.ids[1..].iter().take_while(|id| seen.contains(*id)).count();
+            seen.extend(request.ids.iter().copied());
             known > 0
         });
         near("chats that continue", continuing.count() as f64 / chat.len() as f64, 0.34, 0.15);
@@ -167,8 +170,8 @@ fn all_faults_of_a_description_come_at_once() {
         Description::load(&folder).unwrap_err().to_string()
     };
     let said = check(
-        "about = 'x'\nrequests = 0\nid_tokens = 0\n[arrivals]\nper_s = -1\n[classes]\na = 0\n[[kind]]\nname = 'k'\n\
-         share = 0\nprefixes = 0\nsuffix = { constant = 0 }\noutput = {}\n",
+        "about = 'x'\nrequests = 0\nid_tokens = 0\n[arrivals]\nper_s = -1\n[classes]\na = 0\n\
+         [[kind]]\nname = 'k'\nshare = 0\nprefixes = 0\nsuffix = { constant = 0 }\noutput = {}\n",
     );
     for what in [
         "requests must",
