@@ -1,5 +1,8 @@
 //! The forebay program.
 
+mod explain;
+mod replay;
+mod simulate;
 mod trace;
 
 use std::process::ExitCode;
@@ -16,11 +19,17 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Simulate(simulate::Args),
+    Explain(explain::Args),
+    Replay(replay::Args),
     Trace(trace::Args),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
+        Command::Simulate(args) => simulate::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Trace(args) => trace::run(&args),
     };
     done.unwrap_or_else(|error| {
