@@ -3,6 +3,7 @@
 mod explain;
 mod replay;
 mod simulate;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -21,6 +22,7 @@ enum Command {
     Simulate(simulate::Args),
     Explain(explain::Args),
     Replay(replay::Args),
+    Trace(trace::Args),
 }
 
 fn main() -> ExitCode {
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Trace(args) => trace::run(&args),
     };
     done.unwrap_or_else(|error| {
         #[expect(clippy::print_stderr, reason = "this is where talk goes to")]
