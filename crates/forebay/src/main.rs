@@ -4,6 +4,7 @@ mod explain;
 mod replay;
 mod simulate;
 mod trace;
+mod drill;
 
 use std::process::ExitCode;
 
@@ -23,6 +24,7 @@ enum Command {
     Explain(explain::Args),
     Replay(replay::Args),
     Trace(trace::Args),
+    Drill(drill::Args),
 }
 
 fn main() -> ExitCode {
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Trace(args) => trace::run(&args),
+        Command::Drill(args) => drill::run(&args),
     };
     done.unwrap_or_else(|error| {
         #[expect(clippy::print_stderr, reason = "this is where talk goes to")]
