@@ -8,10 +8,12 @@
 //! | [`service`] | what happens at the door: which classes, tenants and pools are there? |
 //! | [`simulate`] | what does a fleet of those engines do under one way of routing? |
 //! | [`recording`] | what was decided in a run, why, and would it be decided so again? |
+//! | [`scenario`] | does a claim about the whole hold, whatever happens? |
 
 pub mod engine;
 pub mod presets;
 pub mod recording;
+pub mod scenario;
 pub mod service;
 pub mod simulate;
 pub mod trace;

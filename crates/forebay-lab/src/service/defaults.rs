@@ -20,16 +20,16 @@ pub struct Key {
 }
 
 impl Key {
-    const fn count(table: &'static str, name: &'static str, range: (f64, f64)) -> Self {
+    pub(crate) const fn count(table: &'static str, name: &'static str, range: (f64, f64)) -> Self {
         Self { table, name, whole: true, least: range.0, most: range.1, default: None, why: "" }
     }
-    const fn number(table: &'static str, name: &'static str, range: (f64, f64)) -> Self {
+    pub(crate) const fn number(table: &'static str, name: &'static str, range: (f64, f64)) -> Self {
         Self { whole: false, ..Self::count(table, name, range) }
     }
-    const fn or(self, default: f64, why: &'static str) -> Self {
+    pub(crate) const fn or(self, default: f64, why: &'static str) -> Self {
         Self { default: Some(default), why, ..self }
     }
-    const fn or_none(self, why: &'static str) -> Self {
+    pub(crate) const fn or_none(self, why: &'static str) -> Self {
         Self { why, ..self }
     }
 
@@ -44,7 +44,7 @@ impl Key {
     }
 
     /// The default, of a key that has one.
-    pub(super) fn value(&self) -> f64 {
+    pub(crate) fn value(&self) -> f64 {
         self.default.expect("asked only of keys whose default stands in the table")
     }
 }
