@@ -29,7 +29,10 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Mode {} decided, attempt {}: {}.", self.mode, self.attempt, self.cause)?;
         write!(f, " {}", Waited(self.waited))?;
-        write!(f, ", and first-come was predicted to cost it {}.", self.predicted_wait)?;
+        match self.predicted_wait {
+            Some(span) => write!(f, ", and first-come was predicted to cost it {span}.")?,
+            None => f.write_str(", and no wait was predicted.")?,
+        }
         if let Some(behind) = self.behind {
             write!(f, " The last to go before it was {behind}.")?;
         }
@@ -189,7 +192,7 @@ mod tests {
             prompt: Tokens(9120),
             expected_output: Tokens(182),
             waited: Span::millis(1662),
-            predicted_wait: Span::millis(5120),
+            predicted_wait: Some(Span::millis(5120)),
             candidates: vec![candidate(1, -0.25, 8704, 1024), candidate(0, 1.5, 512, 0)],
             workers_open: 2,
             gate: Some(GateView {
@@ -233,12 +236,13 @@ mod tests {
             passed: 0,
             behind: None,
             waited: Span::ZERO,
+            predicted_wait: None,
             ..why()
         };
         assert_eq!(
             pushed.to_string(),
             "Mode round-robin decided, attempt 1: its mode chooses a worker at arrival. \
-             It had not waited, and first-come was predicted to cost it 5.120 s. \
+             It had not waited, and no wait was predicted. \
              Once it had gone, 41 waited in the pool. No worker was open. \
              Its prompt has 9120 tokens, and 182 tokens of output were reserved for it."
         );

@@ -246,7 +246,7 @@ pub(crate) fn why() -> impl Strategy<Value = Why> {
         Cause::Spilled,
     ]);
     (
-        (cause, mode(), tokens(), tokens(), span(), span()),
+        (cause, mode(), tokens(), tokens(), span(), option::of(span())),
         (vec(candidate(), 0..4), option::of(gate_view()), option::of(request())),
         any::<[u32; 4]>(),
     )

@@ -2,6 +2,8 @@
 
 mod explain;
 mod replay;
+mod scenario;
+mod simulate;
 
 use std::process::ExitCode;
 
@@ -19,12 +21,16 @@ struct Cli {
 enum Command {
     Explain(explain::Args),
     Replay(replay::Args),
+    Scenario(scenario::Args),
+    Simulate(simulate::Args),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Explain(args) => explain::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Scenario(args) => scenario::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
     };
     done.unwrap_or_else(|error| {
         #[expect(clippy::print_stderr, reason = "this is where talk goes to")]

@@ -43,6 +43,8 @@ pub(crate) struct Fleet {
     limit: Tokens,
     /// KV that is committed over all workers.
     committed: Tokens,
+    /// Uncached tokens dispatched over all workers whose first token has not come.
+    backlog: Tokens,
 }
 
 impl Fleet {
@@ -61,7 +63,9 @@ impl Fleet {
     ) -> T {
         let worker = self.slots[slot as usize].as_mut().expect("a slot in use has a worker");
         let before = (worker.is_usable(now), worker.limit(), worker.committed(settings.block_size));
+        let backlog = worker.backlog;
         let result = change(worker);
+        self.backlog = self.backlog - backlog + worker.backlog;
         self.committed = self.committed - before.2 + worker.committed(settings.block_size);
         self.stand(slot, now, settings);
         let worker = self.at(slot);
@@ -119,6 +123,11 @@ impl Fleet {
     /// KV that is committed over all workers.
     pub(crate) fn committed(&self) -> Tokens {
         self.committed
+    }
+
+    /// Uncached tokens dispatched over all workers whose first token has not come.
+    pub(crate) fn backlog(&self) -> Tokens {
+        self.backlog
     }
 
     /// A worker joined. Returns its slot, or `None` when there are as many workers as may be.

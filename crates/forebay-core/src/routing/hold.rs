@@ -351,6 +351,7 @@ impl Core {
             prefill,
             reserve: waiting.output,
             need,
+            need_at_dispatch: need,
             first_token: None,
             attempt: waiting.attempts + 1,
             charged,
@@ -360,6 +361,7 @@ impl Core {
             worker.commit(&flight, &self.settings);
         });
         self.fleet.mirror(slot, &flight.arrival.blocks, &self.settings);
+        self.pace.note_dispatched(need, self.now);
         let (class, tenant) = (flight.arrival.class, flight.arrival.tenant);
         self.queue.count_in_flight(class, tenant, 1);
         self.queue.charge((class, tenant), charged, &self.settings);

@@ -55,7 +55,7 @@ pub struct Latency {
 
 impl Latency {
     /// Of these latencies in nanoseconds, in rising order, and `unserved` more that are infinite.
-    pub(super) fn of(sorted: &[u64], unserved: u64) -> Self {
+    pub(crate) fn of(sorted: &[u64], unserved: u64) -> Self {
         let offered = sorted.len() as u64 + unserved;
         let rank = |percent| {
             let place = nearest_rank(offered, percent)?;

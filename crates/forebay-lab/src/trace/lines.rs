@@ -70,11 +70,6 @@ impl Lines {
         self.complete
     }
 
-    /// The file's name.
-    pub(super) fn file(&self) -> &Path {
-        &self.file
-    }
-
     /// An error about the current line.
     pub(super) fn fault(&self, what: impl Into<String>, remedy: impl Into<String>) -> TraceError {
         TraceError {

@@ -7,6 +7,11 @@ mod lines;
 mod notes;
 mod open;
 mod order;
+mod prefixes;
+mod save;
+mod scale;
+mod select;
+mod stats;
 pub mod synth;
 mod table;
 mod write;
@@ -21,6 +26,11 @@ pub use lines::LINE_BYTES_MAX;
 pub use notes::Notes;
 pub use open::{open, open_noting, open_sorting};
 pub use order::ORDER_ROWS_MAX;
+pub use prefixes::{FORKS_MIN, IDS_MAX};
+pub use save::{SaveError, save, write_requests};
+pub use scale::{FACTOR_MAX, Scaling, scale, speed_up};
+pub use select::{Filter, Slice};
+pub use stats::{Lengths, SharedPrefix, Stats, stats};
 pub use write::write_request;
 
 /// One request of a trace.

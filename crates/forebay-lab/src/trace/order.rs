@@ -19,7 +19,7 @@ pub(super) struct Row {
 }
 
 /// A row in the heap: the earliest first, and by line among equals.
-struct Held(Row);
+pub(super) struct Held(pub(super) Row);
 
 impl Held {
     fn key(&self) -> (Span, u64) {

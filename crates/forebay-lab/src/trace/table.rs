@@ -43,11 +43,6 @@ impl Columns {
         found(Table::Azure, "contexttokens", "generatedtokens")
             .or_else(|| found(Table::BurstGpt, "request tokens", "response tokens"))
     }
-
-    /// The table that has these columns.
-    pub(super) fn table(self) -> Table {
-        self.table
-    }
 }
 
 fn bare(field: &str) -> &str {
