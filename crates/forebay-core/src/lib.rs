@@ -31,6 +31,7 @@ mod observe;
 mod settle;
 
 mod buckets;
+mod entitlement;
 mod fleet;
 mod invariants;
 mod means;

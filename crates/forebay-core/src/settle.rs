@@ -92,7 +92,7 @@ impl Core {
         let part = flight.need.as_f64() / worker.capacity.tokens().as_f64().max(1.0);
         let spent = part * self.now.since(flight.dispatched).as_secs_f64();
         self.queue.charge(key, spent - flight.charged, &self.settings);
-        self.queue.count_in_flight(key.0, key.1, -1);
+        self.queue.land(key.0, key.1, flight.need_at_dispatch);
     }
 
     fn learn(&mut self, flight: &Flight, output: Tokens) {

@@ -85,7 +85,6 @@ impl Queue {
     }
 
     /// Number of flows that have something waiting or running.
-    #[cfg(any(test, debug_assertions))]
     pub(crate) fn flows_len(&self) -> usize {
         self.flows_len
     }
@@ -168,14 +167,22 @@ impl Queue {
         }
     }
 
-    /// A request of the flow went to a worker, or came back from it.
-    pub(crate) fn count_in_flight(&mut self, class: ClassId, tenant: TenantId, by: i32) {
+    /// A request of the flow went to a worker.
+    pub(crate) fn depart(&mut self, class: ClassId, tenant: TenantId, need: Tokens) {
         let queue = &mut self.classes[usize::from(class.0)];
         let flow = queue.flows.entry(tenant).or_insert_with(|| {
             self.flows_len += 1;
             Flow::new()
         });
-        flow.in_flight = flow.in_flight.saturating_add_signed(by);
+        flow.depart(need);
+    }
+
+    /// A request of the flow came back from its worker.
+    pub(crate) fn land(&mut self, class: ClassId, tenant: TenantId, need: Tokens) {
+        let queue = &mut self.classes[usize::from(class.0)];
+        if let Some(flow) = queue.flows.get_mut(&tenant) {
+            flow.land(need);
+        }
         self.forget_idle(class, tenant);
     }
 

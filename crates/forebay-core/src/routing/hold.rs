@@ -68,9 +68,19 @@ pub(crate) struct Choice {
     pub(crate) candidates: Vec<Candidate>,
 }
 
+/// A worker that looks for a request.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    slot: u32,
+    /// Room that a request of the flow in question must leave on it.
+    leave: Tokens,
+}
+
 /// The best workers found for one request so far.
 #[derive(Debug, Default)]
 struct Best {
+    /// Room that the request must leave on its worker.
+    leave: Tokens,
     found: Vec<((Tokens, Tokens, crate::WorkerId), u32)>,
     looked_at: Vec<u32>,
 }
@@ -122,12 +132,13 @@ impl Core {
     fn best_for(&mut self, slot: u32, order: HoldOrder) -> Option<(RequestId, Cause)> {
         if let Some(reservation) = self.reservations.get(&slot).copied() {
             let waiting = self.queue.get(reservation.request)?;
-            if self.fits(waiting, slot) {
+            if self.fits(waiting, slot, Tokens::ZERO) {
                 return Some((reservation.request, Cause::Reserved));
             }
         }
         let mut looked_at = 0;
         let mut first_blocked = true;
+        let entitlements = self.entitlements();
         let classes: Vec<ClassId> = self.queue.competing.iter().collect();
         for class in classes {
             let tenants: Vec<TenantId> =
@@ -136,9 +147,11 @@ impl Core {
                 if looked_at >= LOOKED_AT_MAX {
                     return None;
                 }
+                let leave = self.room_to_leave(&entitlements, class, tenant);
+                let offer = Offer { slot, leave };
                 let found = match order {
-                    HoldOrder::FirstCome => self.first_come(slot, class, tenant, &mut looked_at),
-                    HoldOrder::Aged => self.best_of_flow(slot, class, tenant, &mut looked_at),
+                    HoldOrder::FirstCome => self.first_come(offer, class, tenant, &mut looked_at),
+                    HoldOrder::Aged => self.best_of_flow(offer, class, tenant, &mut looked_at),
                 };
                 if found.is_some() {
                     return found;
@@ -156,7 +169,7 @@ impl Core {
     /// The flow's oldest request, if it fits: in strict order of arrival nobody passes it.
     fn first_come(
         &self,
-        slot: u32,
+        offer: Offer,
         class: ClassId,
         tenant: TenantId,
         looked_at: &mut usize,
@@ -164,13 +177,13 @@ impl Core {
         *looked_at += 1;
         let (_, request) = *self.queue.flow(class, tenant)?.by_age.first()?;
         let waiting = self.queue.get(request)?;
-        self.fits(waiting, slot).then_some((request, Cause::Order))
+        self.fits(waiting, offer.slot, offer.leave).then_some((request, Cause::Order))
     }
 
     /// The flow's best request for the worker: one past its promise, else the minimum of the score.
     fn best_of_flow(
         &mut self,
-        slot: u32,
+        Offer { slot, leave }: Offer,
         class: ClassId,
         tenant: TenantId,
         looked_at: &mut usize,
@@ -180,7 +193,7 @@ impl Core {
         let past = flow.by_promise.iter().take_while(|(promise, _)| *promise <= self.now);
         for (_, request) in past.take(PROMISED_MAX) {
             *looked_at += 1;
-            if self.queue.get(*request).is_some_and(|waiting| self.fits(waiting, slot)) {
+            if self.queue.get(*request).is_some_and(|waiting| self.fits(waiting, slot, leave)) {
                 return Some((*request, Cause::Promise));
             }
         }
@@ -204,7 +217,7 @@ impl Core {
             if uncached != waiting.uncached {
                 stale.push((*request, uncached));
             }
-            if !self.fits(waiting, slot) {
+            if !self.fits(waiting, slot, leave) {
                 continue;
             }
             let cached = self.fleet.cached(&waiting.arrival, slot, block_size);
@@ -220,11 +233,12 @@ impl Core {
         best.map(|(_, request)| (request, Cause::Order))
     }
 
-    /// Whether the request may be committed to the worker, which must be open.
-    fn fits(&self, waiting: &Waiting, slot: u32) -> bool {
+    /// Whether the request may be committed to the worker, which must be open, and leave so much
+    /// room there.
+    fn fits(&self, waiting: &Waiting, slot: u32, leave: Tokens) -> bool {
         let worker = self.fleet.at(slot);
         let block_size = self.settings.block_size;
-        let room = worker.room(block_size);
+        let room = worker.room(block_size).saturating_sub(leave);
         let reservation = self
             .reservations
             .get(&slot)
@@ -259,7 +273,9 @@ impl Core {
         if self.fleet.is_full_for(tail(arrival, self.settings.block_size) + waiting.output) {
             return None;
         }
-        let mut best = Best::default();
+        let entitlements = self.entitlements();
+        let leave = self.room_to_leave(&entitlements, arrival.class, arrival.tenant);
+        let mut best = Best { leave, ..Best::default() };
         let mut groups: Vec<Group<'_>> = Vec::new();
         self.fleet.groups(arrival, &mut groups);
         let block_size = u64::from(self.settings.block_size);
@@ -312,7 +328,7 @@ impl Core {
             return;
         }
         best.looked_at.push(slot);
-        if !self.fits(waiting, slot) {
+        if !self.fits(waiting, slot, best.leave) {
             return;
         }
         let block_size = self.settings.block_size;
@@ -367,7 +383,7 @@ impl Core {
         self.fleet.mirror(slot, &flight.arrival.blocks, &self.settings);
         self.pace.note_dispatched(need, self.now);
         let (class, tenant) = (flight.arrival.class, flight.arrival.tenant);
-        self.queue.count_in_flight(class, tenant, 1);
+        self.queue.depart(class, tenant, need);
         self.queue.charge((class, tenant), charged, &self.settings);
         let request = flight.arrival.request;
         self.outputs.push_back(Output::Dispatch(request, id, Box::new(why)));
