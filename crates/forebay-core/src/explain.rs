@@ -30,8 +30,8 @@ impl fmt::Display for Why {
         write!(f, "Mode {} decided, attempt {}: {}.", self.mode, self.attempt, self.cause)?;
         write!(f, " {}", Waited(self.waited))?;
         match self.predicted_wait {
-            Some(span) => write!(f, ", and first-come was predicted to cost it {span}.")?,
-            None => f.write_str(", and no wait was predicted.")?,
+            Some(wait) => write!(f, ", and first-come was predicted to cost it {wait}.")?,
+            None => write!(f, "; nothing had been measured yet to predict a wait from.")?,
         }
         if let Some(behind) = self.behind {
             write!(f, " The last to go before it was {behind}.")?;
@@ -236,13 +236,12 @@ mod tests {
             passed: 0,
             behind: None,
             waited: Span::ZERO,
-            predicted_wait: None,
             ..why()
         };
         assert_eq!(
             pushed.to_string(),
             "Mode round-robin decided, attempt 1: its mode chooses a worker at arrival. \
-             It had not waited, and no wait was predicted. \
+             It had not waited, and first-come was predicted to cost it 5.120 s. \
              Once it had gone, 41 waited in the pool. No worker was open. \
              Its prompt has 9120 tokens, and 182 tokens of output were reserved for it."
         );

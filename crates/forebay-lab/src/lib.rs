@@ -9,9 +9,9 @@
 //! | [`simulate`] | what does a fleet of those engines do under one way of routing? |
 //! | [`recording`] | what was decided in a run, why, and would it be decided so again? |
 //! | [`scenario`] | does a claim about the whole hold, whatever happens? |
-//! | [`whole_file`] | how does a file appear whole or not at all? |
 //! | [`drill`] | which way of routing meets its criteria, and which does not? |
 //! | [`report`] | what does that look like on paper? |
+//! | [`whole_file`] | how does a file appear whole or not at all? |
 
 pub mod drill;
 pub mod engine;

@@ -171,9 +171,13 @@ impl Story {
     /// What its class promised it, as a sentence of its own.
     fn promise(&self, why: &Why) -> String {
         let class = self.class.and_then(|class| self.settings.classes.get(usize::from(class.0)));
-        match (class, why.predicted_wait) {
-            (Some(class), Some(predicted)) if class.promise.is_finite() => {
-                let (span, times) = (predicted.scaled(class.promise), class.promise);
+        match class {
+            Some(class)
+                if class.promise.is_finite()
+                    && why.predicted_wait.is_some_and(|wait| wait > Span::ZERO) =>
+            {
+                let span = why.predicted_wait.unwrap_or_default().scaled(class.promise);
+                let times = class.promise;
                 format!(
                     " Its class promised that it would go first once it had waited {span}, \
                      {times} times what first-come was predicted to cost it."
