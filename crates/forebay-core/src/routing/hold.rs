@@ -29,7 +29,7 @@
 use crate::Core;
 use crate::fleet::{Flight, Group, Slots, tail};
 use crate::output::Output;
-use crate::queue::{Ordered, Scale, Waiting};
+use crate::queue::{Held, Ordered, Scale, Waiting};
 use crate::request::{ClassId, RequestId, TenantId};
 use crate::routing::{HoldOrder, Mode};
 use crate::units::{Moment, Span, Tokens};
@@ -342,7 +342,7 @@ impl Core {
         let uncached = waiting.arrival.prompt.saturating_sub(cached);
         let prefill = worker.backlog + uncached;
         let part = need.as_f64() / worker.capacity.tokens().as_f64().max(1.0);
-        let charged = part * self.pace.stay(prefill, waiting.output).as_secs_f64();
+        let held = Held::fraction(part);
         let id = worker.id;
         if self.now > waiting.offered {
             self.went_last = Some(waiting.arrival.request);
@@ -358,7 +358,7 @@ impl Core {
             need_at_dispatch: need,
             first_token: None,
             attempt: waiting.attempts + 1,
-            charged,
+            held,
             arrival: waiting.arrival,
         };
         self.fleet.change(slot, self.now, &self.settings, |worker| {
@@ -366,9 +366,8 @@ impl Core {
         });
         self.fleet.mirror(slot, &flight.arrival.blocks, &self.settings);
         self.pace.note_dispatched(need, self.now);
-        let (class, tenant) = (flight.arrival.class, flight.arrival.tenant);
-        self.queue.count_in_flight(class, tenant, 1);
-        self.queue.charge((class, tenant), charged, &self.settings);
+        let key = (flight.arrival.class, flight.arrival.tenant);
+        self.queue.take(key, held, &self.settings);
         let request = flight.arrival.request;
         self.outputs.push_back(Output::Dispatch(request, id, Box::new(why)));
         self.flights.insert(request, flight);
