@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::fairness::Ordered;
+use super::fairness::{Account, Ordered};
 use crate::means::RunningMean;
 use crate::request::RequestId;
 use crate::units::{Moment, Span, Tokens};
@@ -64,7 +64,7 @@ pub(crate) struct Place {
 /// The waiting requests of one tenant in one class.
 #[derive(Debug)]
 pub(crate) struct Flow {
-    pub(crate) virtual_time: f64,
+    pub(crate) account: Account,
     /// Requests of the flow on workers.
     pub(crate) in_flight: u32,
     /// KV need of those on workers.
@@ -84,7 +84,7 @@ pub(crate) struct Flow {
 impl Flow {
     pub(crate) fn new() -> Self {
         Self {
-            virtual_time: 0.0,
+            account: Account::default(),
             in_flight: 0,
             flying: Tokens::ZERO,
             need_mean: RunningMean::default(),
