@@ -11,19 +11,20 @@ fn forebay(args: &[&str], input: &[u8]) -> Output {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
+        .expect("the program starts");
+    let mut stdin = child.stdin.take().expect("it is piped");
     let input = input.to_vec();
-    // A program that refuses its arguments never reads.
-    let writer = std::thread::spawn(move || stdin.write_all(&input));
-    let output = child.wait_with_output().unwrap();
-    let _ = writer.join().unwrap();
+    // A program that refuses its arguments never reads, so what becomes of the writing says nothing.
+    let writer = std::thread::spawn(move || stdin.write_all(&input).is_ok());
+    let output = child.wait_with_output().expect("the program ends");
+    writer.join().expect("writing does not panic");
     output
 }
 
 fn lines(output: &Output) -> usize {
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    output.stdout.iter().filter(|byte| **byte == b'\n').count()
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    String::from_utf8_lossy(&output.stdout).lines().count()
 }
 
 #[test]
