@@ -1,7 +1,9 @@
 //! The forebay program.
 
+mod drill;
 mod explain;
 mod replay;
+mod scenario;
 mod simulate;
 mod trace;
 
@@ -19,18 +21,22 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Drill(drill::Args),
     Simulate(simulate::Args),
-    Explain(explain::Args),
-    Replay(replay::Args),
+    Scenario(scenario::Args),
     Trace(trace::Args),
+    Replay(replay::Args),
+    Explain(explain::Args),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
+        Command::Drill(args) => drill::run(&args),
         Command::Simulate(args) => simulate::run(&args),
-        Command::Explain(args) => explain::run(&args),
-        Command::Replay(args) => replay::run(&args),
+        Command::Scenario(args) => scenario::run(&args),
         Command::Trace(args) => trace::run(&args),
+        Command::Replay(args) => replay::run(&args),
+        Command::Explain(args) => explain::run(&args),
     };
     done.unwrap_or_else(|error| {
         #[expect(clippy::print_stderr, reason = "this is where talk goes to")]
