@@ -73,6 +73,8 @@ pub struct Engine {
 
     now: Moment,
     step: Option<Step>,
+    /// When the last step ended, or [`Moment::MAX`] since the engine has been idle.
+    ready_at: Moment,
     /// Finished steps.
     tick: u64,
     blocks: Blocks,
@@ -109,6 +111,7 @@ impl Engine {
             report_every: 1,
             now: Moment::START,
             step: None,
+            ready_at: Moment::MAX,
             tick: 0,
             blocks: Blocks::new(preset.blocks()),
             jobs: Vec::new(),
@@ -143,6 +146,7 @@ impl Engine {
         let lost =
             self.running.iter().chain(&self.waiting).map(|&slot| self.job(slot).id).collect();
         self.step = None;
+        self.ready_at = Moment::MAX;
         self.blocks = Blocks::new(self.blocks.count());
         self.jobs.clear();
         self.vacant.clear();
@@ -178,8 +182,8 @@ impl Engine {
                 if let Some(step) = self.step.take_if(|step| step.end <= now) {
                     self.finish_step();
                     // A driver that comes late by less than a step does not slow the engine down.
-                    let late = now.since(step.end) >= step.length;
-                    self.begin_step(if late { now } else { step.end });
+                    let is_late = now.since(step.end) >= step.length;
+                    self.ready_at = if is_late { now } else { step.end };
                 }
             }
         }
@@ -188,9 +192,29 @@ impl Engine {
     /// Yields the next thing that happened; [`Output::Sleep`] ends the round.
     pub fn poll(&mut self) -> Output {
         if self.step.is_none() && self.outputs.is_empty() {
-            self.begin_step(self.now);
+            self.begin_step();
         }
         self.outputs.pop_front().unwrap_or_else(|| Output::Sleep(self.step.map(|step| step.end)))
+    }
+
+    /// Panics unless the sums agree with the jobs and the blocks with their holders.
+    #[cfg(test)]
+    pub(super) fn assert_consistent(&self) {
+        let decoding = &self.running[..self.decoding];
+        let context = decoding.iter().map(|&slot| self.job(slot).computed_at(self.tick));
+        assert_eq!(self.context, context.sum::<u64>());
+        let mut phases = vec![0; self.phases.len()];
+        decoding.iter().for_each(|&slot| phases[self.job(slot).phase as usize] += 1);
+        assert_eq!(self.phases, phases);
+        assert!(self.waiting.iter().all(|&slot| self.job(slot).table.is_empty()));
+        let inside = self.running.len() + self.waiting.len();
+        assert_eq!(inside + self.vacant.len(), self.jobs.len(), "a job is lost or twice there");
+        self.blocks.assert_consistent(self.jobs.iter().map(|job| &job.table));
+    }
+
+    #[cfg(test)]
+    pub(super) fn blocks_in_all(&self) -> u32 {
+        self.blocks.count()
     }
 
     fn job(&self, slot: u32) -> &Inside {
@@ -268,8 +292,10 @@ impl Engine {
     }
 
     /// Decides what the next step computes, and starts it unless there is nothing to do.
-    fn begin_step(&mut self, now: Moment) {
+    fn begin_step(&mut self) {
         if self.running.is_empty() && self.waiting.is_empty() {
+            // The step after idleness starts with what ends the idleness.
+            self.ready_at = Moment::MAX;
             return;
         }
         let preemptions = self.preemptions_total;
@@ -283,7 +309,7 @@ impl Engine {
         self.tell_blocks();
         debug_assert!(!self.running.is_empty(), "an engine with jobs always runs one");
         let length = self.time.of(&work, self.slowdown);
-        self.step = Some(Step { end: now + length, length });
+        self.step = Some(Step { end: self.ready_at.min(self.now) + length, length });
     }
 
     /// Gives each job that decodes room for its next token, and preempts from the end where there is none.
