@@ -23,11 +23,15 @@ mod refusal;
 mod settings;
 mod why;
 
+mod explain;
+mod words;
+
 mod arrive;
 mod observe;
 mod settle;
 
 mod buckets;
+mod entitlement;
 mod fleet;
 mod invariants;
 mod means;
@@ -37,6 +41,8 @@ mod promises;
 mod queue;
 mod rng;
 mod routing;
+#[cfg(test)]
+mod strategies;
 mod tenants;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -48,8 +54,8 @@ use crate::means::OutputMeans;
 use crate::pace::Pace;
 use crate::promises::Promises;
 use crate::queue::Queue;
-use crate::routing::hold::Reservation;
 use crate::routing::kv::Parked;
+use crate::routing::reserve::Reservation;
 use crate::routing::round_robin::RoundRobin;
 use crate::tenants::Tenants;
 
@@ -65,6 +71,7 @@ pub use settings::{
 };
 pub use units::{BlockHash, Moment, Span, Tokens};
 pub use why::{Candidate, Cause, GateView, Why};
+pub use words::{BadWords, WORDS_VERSION};
 
 /// Decides for one pool. See the [crate's documentation](crate) for the calling order.
 #[derive(Debug)]

@@ -1,2 +1,48 @@
 //! The forebay program.
-fn main() {}
+
+mod drill;
+mod explain;
+mod replay;
+mod scenario;
+mod simulate;
+mod trace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// An LLM inference gateway and a saturation lab.
+#[derive(Debug, Parser)]
+#[command(name = "forebay", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Drill(drill::Args),
+    Simulate(simulate::Args),
+    Scenario(scenario::Args),
+    Trace(trace::Args),
+    Replay(replay::Args),
+    Explain(explain::Args),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Drill(args) => drill::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
+        Command::Scenario(args) => scenario::run(&args),
+        Command::Trace(args) => trace::run(&args),
+        Command::Replay(args) => replay::run(&args),
+        Command::Explain(args) => explain::run(&args),
+    };
+    done.unwrap_or_else(|error| {
+        #[expect(clippy::print_stderr, reason = "this is where talk goes to")]
+        {
+            eprintln!("error: {error:#}");
+        }
+        ExitCode::from(2)
+    })
+}

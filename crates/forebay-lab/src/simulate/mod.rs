@@ -6,19 +6,29 @@
 mod agenda;
 mod books;
 mod client;
+mod figures;
 mod plan;
 mod pool;
 mod record;
+mod rows;
 mod sessions;
 mod source;
+mod summary;
+mod table;
 mod tap;
 mod timeline;
 mod world;
 
+pub use forebay_core::{Knowledge, Mode, Tokens};
+
 pub use client::{
     Client, NAIVE_ATTEMPTS_MAX, OBEDIENT_ATTEMPTS_MAX, SDK_ATTEMPTS_MAX, UnknownClient,
 };
+pub use figures::{Fixed, Latency, Millis, Ratio};
 pub use plan::{Happening, Patience, Plan, Scripted, SimulateError, Who};
 pub use record::{Fate, Promises, RequestRecord, RunRecord, TimelinePoint};
+pub use rows::write_rows;
+pub use summary::{CompletedOnly, Group, PromiseFigures, Summary, Thresholds};
+pub use table::table;
 pub use tap::{NoTap, Tap};
 pub use world::{run, run_tapped};

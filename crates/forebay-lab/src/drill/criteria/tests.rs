@@ -1,0 +1,121 @@
+use std::path::Path;
+
+use super::{Criteria, Criterion, Measure, Metric};
+use crate::drill::fake;
+use crate::drill::measure::Statistic;
+use crate::service::Service;
+
+fn parse(text: &str) -> Result<Criteria, String> {
+    Criteria::parse(Path::new("my.toml"), text).map_err(|error| error.to_string())
+}
+
+#[test]
+fn the_embedded_criteria_are_those_of_the_design() {
+    let shown: Vec<_> = Criteria::built_in().list().iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["completed ≥ 99.9 %", "TTFT p50 ≤ 5 s", "TTFT p99 ≤ 60 s"]);
+}
+
+#[test]
+fn the_hash_sees_limits_and_not_layout() {
+    let one =
+        parse("ttft_ms_max = { p99 = 60000, p50 = 5_000.0 }\ncompleted_share_min = 0.999").unwrap();
+    assert_eq!(one.hash(), Criteria::built_in().hash());
+    let other = parse("completed_share_min = 0.9990001\nttft_ms_max = { p50 = 5000, p99 = 60000 }");
+    assert_ne!(one.hash(), other.unwrap().hash());
+    assert_eq!(
+        one.canonical(),
+        "completed_share_min = 0.999\nttft_ms_max.p50 = 5000\nttft_ms_max.p99 = 60000\n"
+    );
+}
+
+#[test]
+fn a_class_has_the_same_keys_as_the_whole() {
+    let text =
+        "[class.research]\nrefused_share_max = 0.15\n[class.research.ttft_ms_max]\np90 = 2000";
+    let shown: Vec<_> = parse(text).unwrap().list().iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["refused of class research ≤ 15 %", "TTFT p90 of class research ≤ 2 s"]);
+}
+
+#[test]
+fn every_fault_comes_at_once_with_its_line_and_remedy() {
+    let text = "completed_share_min = 99.9\nttft = 5\n\n[ttft_ms_max]\np51 = 3\np99 = \"slow\"\n\
+                p50 = -1\n[class]\nresearch = 3\n[class.public]\nclass = 1\nitl_ms_max = 5\n";
+    insta::assert_snapshot!(parse(text).unwrap_err(), @r#"
+    my.toml:1: `99.9` is not a share
+    hint: a share is a number from 0 to 1: 99.9 % is 0.999
+    my.toml:2: unknown key `ttft`
+    hint: the keys are completed_share_min, refused_share_max, ttft_ms_max, itl_ms_max, e2e_ms_max, queue_ms_max, class
+    my.toml:5: unknown statistic `p51`
+    hint: there are mean, p50, p75, p90, p99, max
+    my.toml:6: "slow" is not a latency
+    hint: a latency is a number of milliseconds above 0: a minute is 60000
+    my.toml:7: `-1` is not a latency
+    hint: a latency is a number of milliseconds above 0: a minute is 60000
+    my.toml:9: class `research` is not a table
+    hint: write [class.NAME], and its criteria below
+    my.toml:11: unknown key `class`
+    hint: the keys are completed_share_min, refused_share_max, ttft_ms_max, itl_ms_max, e2e_ms_max, queue_ms_max
+    my.toml:12: `itl_ms_max` is not a table of statistics
+    hint: write itl_ms_max = { p99 = 60000 }; there are mean, p50, p75, p90, p99, max
+    "#);
+}
+
+#[test]
+fn a_file_that_is_no_toml_or_holds_nothing_is_a_fault() {
+    for (text, line) in [("", 1), ("# nothing\n", 1), ("a = 0.9\nb = = 3\n", 2), ("\n\n[x", 3)] {
+        let error = parse(text).unwrap_err();
+        assert!(error.contains(&format!("my.toml:{line}: ")), "{text:?}: {error}");
+        assert!(error.contains("hint: "), "{text:?}: {error}");
+    }
+}
+
+#[test]
+fn limits_that_are_no_finite_number_are_faults() {
+    for value in ["nan", "inf", "-0.1", "1.1", "true", "[1]", "{}", "1979-05-27", "1e999"] {
+        assert!(parse(&format!("completed_share_min = {value}")).is_err(), "{value}");
+    }
+    for value in ["nan", "inf", "0", "-5", "false", "0x10"] {
+        assert!(parse(&format!("ttft_ms_max = {{ p50 = {value} }}")).is_err(), "{value}");
+    }
+}
+
+#[test]
+fn a_limit_that_is_met_exactly_passes() {
+    let completed = |limit| Criterion { class: None, measure: Measure::CompletedShare, limit };
+    assert!(completed(0.999).passes(0.999) && !completed(0.999).passes(0.998));
+    let measure = Measure::Latency(Metric::Ttft, Statistic::P99);
+    let latency = Criterion { class: None, measure, limit: 100.0 };
+    assert!(latency.passes(100.0) && !latency.passes(100.1) && !latency.passes(f64::INFINITY));
+}
+
+#[test]
+fn a_class_that_offered_nothing_has_no_value() {
+    let measured = fake::measured(&fake::SHAPE, 1);
+    let of = |class: &str| Criterion {
+        class: Some(class.to_owned()),
+        measure: Measure::RefusedShare,
+        limit: 0.1,
+    };
+    assert_eq!(of("public").value(&measured), Some(0.0));
+    assert_eq!(of("nobody").value(&measured), None);
+}
+
+#[test]
+fn the_canonical_form_is_a_file_of_the_same_criteria() {
+    let text = "refused_share_max = 0.01\n[class.\"a b\"]\ncompleted_share_min = 0.5\n\
+                e2e_ms_max = { mean = 12.5 }";
+    let criteria = parse(text).unwrap();
+    assert_eq!(parse(&criteria.canonical()).unwrap(), criteria);
+    assert_eq!(criteria.list().len(), 3);
+}
+
+#[test]
+fn an_agreed_share_becomes_a_criterion_unless_the_file_sets_one() {
+    let service = "[[class]]\nname = \"public\"\nreject_share_max = 0.0\n\
+                   [[class]]\nname = \"research\"\nreject_share_max = 0.15\n[[class]]\nname = \"batch\"\n";
+    let service = Service::parse(Path::new("classes.toml"), service).unwrap();
+    let criteria =
+        parse("[class.research]\nrefused_share_max = 0.2").unwrap().with_agreed(&service);
+    let shown: Vec<_> = criteria.list().iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["refused of class public ≤ 0 %", "refused of class research ≤ 20 %"]);
+}

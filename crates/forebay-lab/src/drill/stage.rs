@@ -1,0 +1,105 @@
+//! Sets a cell up as a simulation, and runs it.
+
+use std::path::PathBuf;
+
+use forebay_core::Span;
+
+use super::Run;
+use super::criteria::{Criteria, Measure, Metric};
+use super::matrix::Cell;
+use crate::engine::Preset;
+use crate::service::Service;
+use crate::simulate::{self, Plan, SimulateError, Summary, Thresholds};
+use crate::trace::synth::Description;
+use crate::trace::{self, Notes, Requests, TraceError};
+
+/// Where the requests come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// A file, read anew for each run: the same requests for every arm and every seed.
+    File(PathBuf),
+    /// A description, from which each seed makes its own requests, the same for every arm.
+    Synthetic(Description),
+}
+
+impl Source {
+    /// Its name in the results: a file's without its folder.
+    pub fn name(&self) -> String {
+        match self {
+            Self::File(path) => {
+                path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+            }
+            Self::Synthetic(description) => description.name.clone(),
+        }
+    }
+
+    /// The requests that a seed stands for.
+    fn requests(&self, seed: u64, notes: &Notes) -> Result<Requests, TraceError> {
+        match self {
+            Self::File(path) => trace::open_noting(path, notes),
+            Self::Synthetic(description) => Ok(description.requests(seed, None)),
+        }
+    }
+}
+
+/// What all cells have in common.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// Where the requests come from.
+    pub source: Source,
+    /// Every worker's engine.
+    pub engine: Preset,
+    /// What happens at the door.
+    pub service: Service,
+    /// The rate, in multiples of the trace's.
+    pub scale: f64,
+    /// What a request must keep to count as good in the summaries.
+    pub thresholds: Thresholds,
+}
+
+impl Stage {
+    /// Runs one cell.
+    pub fn run(&self, cell: &Cell) -> Result<Run, SimulateError> {
+        let worker = self.worker(cell);
+        let workers = vec![worker; cell.workers as usize];
+        let notes = Notes::default();
+        let requests = self.source.requests(cell.seed, &notes)?;
+        let mut plan = Plan::new(self.source.name(), requests, workers, cell.arm);
+        plan.seed = cell.seed;
+        plan.service = self.service.clone();
+        plan.scale = self.scale;
+        plan.capacity_error_pct = f64::from(cell.variation.belief_pct);
+        let record = simulate::run(plan)?;
+        let summary = Summary::of(&record, &self.thresholds);
+        Ok(Run { notes: notes.lines(), ..Run::of(*cell, &record, &summary) })
+    }
+
+    /// The engine's preset with the cell's variation.
+    fn worker(&self, cell: &Cell) -> Preset {
+        let factor = |pct: i32| 1.0 + f64::from(pct) / 100.0;
+        let kv = f64::from(self.engine.kv_tokens) * factor(cell.variation.kv_pct);
+        Preset {
+            kv_tokens: (kv.round() as u32).max(self.engine.block_size),
+            ..self.engine.scaled(1.0 / factor(cell.variation.speed_pct))
+        }
+    }
+}
+
+/// A request is good when it keeps the largest limit that the criteria set to each latency of all requests, so
+/// that the share of good requests in a summary is a share within the criteria.
+pub fn thresholds(criteria: &Criteria) -> Thresholds {
+    let largest = |wanted: Metric| {
+        let limits = criteria.list().iter().filter_map(|criterion| match criterion.measure {
+            Measure::Latency(metric, _) if metric == wanted && criterion.class.is_none() => {
+                Some(Span::secs_f64(criterion.limit / 1000.0))
+            }
+            _ => None,
+        });
+        limits.max()
+    };
+    Thresholds {
+        ttft_max: largest(Metric::Ttft).unwrap_or(Thresholds::default().ttft_max),
+        itl_max: largest(Metric::Itl),
+        e2e_max: largest(Metric::E2e),
+    }
+}

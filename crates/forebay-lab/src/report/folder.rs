@@ -1,0 +1,181 @@
+//! Writes a folder of files, all of it or nothing, and never over anything but an older report.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process;
+
+/// The file that marks a folder as a report.
+pub(super) const MARKER: &str = "report.json";
+/// What the marker says it is.
+pub(super) const KIND: &str = "forebay drill report";
+
+/// Why a report could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// Something else is there.
+    #[error(
+        "{}: exists and is not a report of forebay\nhint: name a new folder with --out; only an older report \
+         is ever replaced",
+        .0.display()
+    )]
+    Foreign(PathBuf),
+    /// The place has no name of its own, such as `/` or `..`.
+    #[error("{}: is no name for a folder\nhint: name a new folder with --out, such as report", .0.display())]
+    Nameless(PathBuf),
+    /// The place can't be written.
+    #[error("{}: {source}\nhint: name a folder with --out that can be written", path.display())]
+    Unwritable {
+        /// The place.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Finds out whether a report could be written there, before the work for it is done.
+pub fn check(folder: &Path) -> Result<(), FolderError> {
+    refuse_foreign(folder)?;
+    let partial = beside(folder, "partial")?;
+    fs::create_dir_all(&partial).map_err(unwritable(folder))?;
+    fs::remove_dir(&partial).map_err(unwritable(folder))
+}
+
+/// Writes the files to a temporary folder beside this one, which then takes its place.
+pub(super) fn write(folder: &Path, files: &BTreeMap<String, String>) -> Result<(), FolderError> {
+    refuse_foreign(folder)?;
+    let partial = Removed(beside(folder, "partial")?);
+    let replaced = Removed(beside(folder, "replaced")?);
+    fs::create_dir_all(&partial.0).map_err(unwritable(folder))?;
+    for (name, text) in files {
+        let path = partial.0.join(name);
+        fs::write(&path, text).map_err(unwritable(&folder.join(name)))?;
+    }
+    if folder.exists() {
+        fs::rename(folder, &replaced.0).map_err(unwritable(folder))?;
+    }
+    fs::rename(&partial.0, folder).map_err(|source| {
+        // Puts the older report back; if that fails too, the first failure is the one to tell.
+        let _ = fs::rename(&replaced.0, folder);
+        FolderError::Unwritable { path: folder.to_owned(), source }
+    })
+}
+
+/// A path whose folder goes away with it, whatever happens.
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        // Nothing is there after success, and after a failure that failure is what matters.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A hidden folder in the same parent, so that a rename is all that is needed in the end.
+fn beside(folder: &Path, what: &str) -> Result<PathBuf, FolderError> {
+    let Some(name) = folder.file_name() else {
+        return Err(FolderError::Nameless(folder.to_owned()));
+    };
+    let name = name.to_string_lossy();
+    Ok(folder.with_file_name(format!(".{name}.{what}-{}", process::id())))
+}
+
+fn refuse_foreign(folder: &Path) -> Result<(), FolderError> {
+    let foreign = || FolderError::Foreign(folder.to_owned());
+    match fs::read_dir(folder) {
+        Ok(mut entries) => {
+            let ours = fs::read_to_string(folder.join(MARKER))
+                .is_ok_and(|text| text.contains(&format!("\"kind\": \"{KIND}\"")));
+            if ours || entries.next().is_none() { Ok(()) } else { Err(foreign()) }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory && folder.exists() => {
+            Err(foreign())
+        }
+        Err(source) => Err(unwritable(folder)(source)),
+    }
+}
+
+fn unwritable(path: &Path) -> impl FnOnce(io::Error) -> FolderError {
+    let path = path.to_owned();
+    |source| FolderError::Unwritable { path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use super::{FolderError, KIND, MARKER, check, write};
+
+    /// An empty folder of this test's own.
+    fn scratch(name: &str) -> PathBuf {
+        let root = std::env::temp_dir().join(format!("forebay-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir_all(&root).unwrap();
+        root
+    }
+
+    fn report(word: &str) -> BTreeMap<String, String> {
+        let marker = format!("{{\n  \"kind\": \"{KIND}\"\n}}\n");
+        let files = [(MARKER, marker), ("index.html", word.to_owned())];
+        files.map(|(name, text)| (name.to_owned(), text)).into()
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn an_older_report_is_replaced_whole_and_nothing_is_left_beside_it() {
+        let root = scratch("replaced");
+        let folder = root.join("deep/report");
+        write(&folder, &report("old")).unwrap();
+        fs::write(folder.join("extra.svg"), "old").unwrap();
+        check(&folder).unwrap();
+        write(&folder, &report("new")).unwrap();
+        assert_eq!(names(&folder), ["index.html", "report.json"]);
+        assert_eq!(fs::read_to_string(folder.join("index.html")).unwrap(), "new");
+        assert_eq!(names(&root.join("deep")), ["report"]);
+    }
+
+    #[test]
+    fn what_is_not_a_report_is_left_alone() {
+        let root = scratch("foreign");
+        fs::write(root.join("thesis.tex"), "years of work").unwrap();
+        fs::write(root.join("file"), "").unwrap();
+        for place in [root.clone(), root.join("file")] {
+            assert!(matches!(check(&place), Err(FolderError::Foreign(_))), "{}", place.display());
+            assert!(matches!(write(&place, &report("x")), Err(FolderError::Foreign(_))));
+        }
+        assert_eq!(names(&root), ["file", "thesis.tex"]);
+    }
+
+    #[test]
+    fn an_empty_folder_is_taken() {
+        let root = scratch("empty");
+        write(&root, &report("new")).unwrap();
+        assert_eq!(names(&root), ["index.html", "report.json"]);
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_an_error_with_a_remedy_and_leaves_nothing() {
+        let root = scratch("unwritable");
+        fs::write(root.join("file"), "").unwrap();
+        for place in [root.join("file/report"), PathBuf::from("/"), PathBuf::from("..")] {
+            let error = check(&place).unwrap_err().to_string();
+            assert!(error.contains("hint: "), "{error}");
+        }
+        // A name that no file system takes fails while writing, after the temporary folder was made.
+        let mut files = report("x");
+        files.insert("no/such/folder".to_owned(), String::new());
+        assert!(write(&root.join("report"), &files).is_err());
+        assert_eq!(names(&root), ["file"]);
+    }
+}

@@ -1,0 +1,124 @@
+use super::{Origin, files, write};
+use crate::drill::{ARMS, Drill, fake};
+
+fn origin() -> Origin {
+    Origin {
+        command: "forebay drill --out report".to_owned(),
+        version: "forebay 0.1.0".to_owned(),
+        inputs: vec![("a<b>.jsonl".to_owned(), "00ff".to_owned())],
+    }
+}
+
+fn drill() -> Drill {
+    fake::drill(&[2, 4, 8], 3, &ARMS)
+}
+
+#[test]
+fn the_same_drill_gives_the_same_bytes() {
+    assert_eq!(files(&drill(), &origin()), files(&drill(), &origin()));
+}
+
+#[test]
+fn the_first_line_of_the_page_is_the_claim_and_whether_it_held() {
+    let page = &files(&drill(), &origin())["index.html"];
+    let heading = page.split("<h1>").nth(1).unwrap().split("</h1>").next().unwrap();
+    insta::assert_snapshot!(heading, @r#"<span class="badge go">GO</span> hold meets its criteria at N = 2, 4 and 8: completed ≥ 99.9 %, TTFT p50 ≤ 5 s, TTFT p99 ≤ 60 s"#);
+}
+
+#[test]
+fn nothing_on_the_page_is_fetched_or_run() {
+    let page = &files(&drill(), &origin())["index.html"];
+    for word in ["<script", "<link", "@import", "url(", " src=", "https://"] {
+        assert!(!page.contains(word), "{word}");
+    }
+    let fetched = page.matches("http://").count();
+    assert_eq!(fetched, page.matches("xmlns=\"http://www.w3.org/2000/svg\"").count());
+}
+
+#[test]
+fn names_from_outside_are_escaped_everywhere() {
+    let mut drill = drill();
+    drill.trace = "<i>&\"'</i>".to_owned();
+    drill.engine = "<i>engine</i>".to_owned();
+    for run in &mut drill.runs {
+        let group = run.measured.classes.shift_remove("public").unwrap();
+        run.measured.classes.insert("<i>class</i>".to_owned(), group);
+    }
+    for (name, text) in files(&drill, &origin()) {
+        if name.ends_with("html") || name.ends_with("svg") {
+            assert!(!text.contains("<i>") && !text.contains("a<b>"), "{name}");
+        }
+    }
+}
+
+#[test]
+fn every_figure_is_named_and_described_and_has_a_table() {
+    let page = &files(&drill(), &origin())["index.html"];
+    let figures = page.matches("<svg ").count();
+    assert_eq!(figures, 7);
+    for part in ["<title id=", "<desc id=", "<figcaption>", "<summary>The same as a table"] {
+        assert_eq!(page.matches(part).count(), figures, "{part}");
+    }
+    assert_eq!(page.matches("<table>").count(), page.matches("<caption>").count());
+    let ids: Vec<&str> =
+        page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let unique: std::collections::BTreeSet<&&str> = ids.iter().collect();
+    assert_eq!(ids.len(), unique.len(), "{ids:?}");
+}
+
+#[test]
+fn no_coordinate_is_lost() {
+    for (name, text) in files(&drill(), &origin()) {
+        if name.ends_with("svg") {
+            assert!(
+                !text.contains("NaN") && !text.contains("inf\"") && !text.contains("inf "),
+                "{name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_infinite_quantile_is_drawn_as_an_arrow_in_a_lane_of_its_own() {
+    let files = files(&drill(), &origin());
+    for name in ["ttft-quantiles.svg", "ttft-by-arrival.svg", "waiting-by-class.svg"] {
+        let svg = &files[name];
+        assert!(svg.contains("class=\"arrow kv12\"") && svg.contains("class=\"lane\""), "{name}");
+        assert!(svg.contains(">∞</text>"), "{name}");
+    }
+    let calm = super::files(&fake::drill(&[4], 1, &ARMS[..1]), &origin());
+    assert!(!calm["ttft-quantiles.svg"].contains("class=\"lane\""));
+}
+
+#[test]
+fn published_figures_are_shown_only_beside_their_engine_and_workload() {
+    let mut drill = drill();
+    assert!(files(&drill, &origin()).contains_key("published.svg"));
+    drill.trace = "mine".to_owned();
+    assert!(!files(&drill, &origin()).contains_key("published.svg"));
+}
+
+#[test]
+fn a_drill_of_one_cell_and_no_requests_still_has_a_page() {
+    let mut drill = fake::drill(&[1], 1, &ARMS[..1]);
+    for run in &mut drill.runs {
+        run.measured = fake::measured(&fake::Shape { requests: 0, ..fake::SHAPE }, 1);
+    }
+    let page = &files(&drill, &origin())["index.html"];
+    assert!(page.contains("</html>") && !page.contains("NaN"));
+}
+
+#[test]
+fn small_figures_look_like_this() {
+    let drill = fake::drill(&[2], 1, &ARMS[..2]);
+    insta::assert_snapshot!(
+        files(&drill, &origin())["completion.svg"].split("</style>").nth(1).unwrap()
+    );
+}
+
+/// Writes a whole report for a person to look at, where one asks for it.
+#[test]
+fn a_report_can_be_written_to_be_looked_at() {
+    let Some(folder) = std::env::var_os("FOREBAY_LOOK") else { return };
+    write(&drill(), &origin(), std::path::Path::new(&folder)).unwrap();
+}
