@@ -5,11 +5,12 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// A small trace: a burst of twelve, three of which share a prefix.
-const TRACE: &str = r#"{"timestamp": 0, "input_length": 1023, "output_length": 34, "hash_ids": [0, 1]}
+/// A small trace: four requests, two of which share their first three ids.
+const TRACE: &str = r#"
+{"timestamp": 0, "input_length": 1023, "output_length": 34, "hash_ids": [0, 1]}
 {"timestamp": 0, "input_length": 890, "output_length": 14, "hash_ids": [0, 2]}
-{"timestamp": 40, "input_length": 6824, "output_length": 3, "hash_ids": [4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17]}
-{"timestamp": 3000, "input_length": 6700, "output_length": 50, "hash_ids": [4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18]}
+{"timestamp": 40, "input_length": 1824, "output_length": 3, "hash_ids": [4, 5, 6, 16]}
+{"timestamp": 3000, "input_length": 1700, "output_length": 50, "hash_ids": [4, 5, 6, 18]}
 "#;
 
 /// A folder that is gone after the test.
@@ -76,7 +77,7 @@ fn each_trace_is_one_run_and_one_object_on_one_line() {
     assert_eq!([&shown[0]["workers"], &shown[0]["seed"]], [3, 1]);
     assert_eq!(shown[0]["mode"], "hold");
     assert_eq!(shown[0]["engine"], "a100-40gb/qwen3-8b");
-    assert!(shown[0]["prefix_hit_share"].as_f64().unwrap() > 0.3);
+    assert!(shown[0]["prefix_hit_share"].as_f64().unwrap() > 0.2);
 }
 
 #[test]
@@ -109,7 +110,7 @@ fn a_faulty_trace_leaves_no_rows_behind() {
     let trace = folder.file("trace.jsonl", &format!("{TRACE}{{\"timestamp\": 3001, \"inp"));
     let rows = folder.0.join("rows.jsonl");
     let talk = misuse(&["--trace", &trace, "--requests-out", rows.to_str().unwrap()]);
-    assert!(talk.contains("trace.jsonl:5: ") && talk.contains("hint: "), "{talk}");
+    assert!(talk.contains("trace.jsonl:6: ") && talk.contains("hint: "), "{talk}");
     let left: Vec<_> = std::fs::read_dir(&folder.0).unwrap().collect();
     assert_eq!(left.len(), 1, "{left:?}");
 }
