@@ -13,7 +13,6 @@ use forebay_lab::drill::{self, ARMS, Design, Mode, table};
 use forebay_lab::engine::Preset;
 use forebay_lab::report::{self, Origin};
 use forebay_lab::service::Service;
-use forebay_lab::trace::synth::Description;
 
 /// Show what saturation costs: several ways of routing, the same requests, a verdict on each
 #[derive(Debug, clap::Args)]
@@ -107,7 +106,7 @@ fn stage(args: &Args) -> anyhow::Result<Stage> {
             );
             Source::File(path.clone())
         }
-        None => Source::Synthetic(Description::find(&args.synth)?),
+        None => Source::synthetic(&args.synth)?,
     };
     let service = args.classes.as_deref().map_or_else(|| Ok(Service::single()), Service::load)?;
     Ok(Stage {
@@ -134,6 +133,8 @@ fn design(args: &Args, stage: &Stage) -> anyhow::Result<Design> {
     Ok(Design {
         trace: stage.source.name(),
         engine: stage.engine.name.clone(),
+        scale: stage.scale,
+        published: stage.is_published(),
         workers,
         seeds: (1..=args.seeds).collect(),
         arms: if args.arms.is_empty() { ARMS.to_vec() } else { args.arms.clone() },

@@ -202,6 +202,8 @@ impl fmt::Display for Verdict {
 
 /// A note for drills with too few seeds to show a spread.
 pub fn caution(seeds: usize) -> Option<String> {
-    (seeds < 3)
-        .then(|| format!("{} shows little of the spread between runs", counted(seeds, "seed")))
+    (seeds < 3).then(|| {
+        let shows = if seeds == 1 { "shows" } else { "show" };
+        format!("{} {shows} little of the spread between runs.", counted(seeds, "seed"))
+    })
 }

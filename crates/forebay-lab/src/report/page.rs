@@ -71,9 +71,8 @@ fn header(html: &mut String, drill: &Drill, claim: &str) {
         Escaped(sentence),
         Escaped(&sentence_case(reason)),
         Escaped(&format!(
-            "Trace {} on engine {}, simulated; {} and {}, the same requests for every arm of a seed.",
-            drill.trace,
-            drill.engine,
+            "{}, simulated; {} and {}, the same requests for every arm of a seed.",
+            drill.title(),
             counted(drill.arms.len(), "arm"),
             counted(drill.seeds.len(), "seed")
         ))
@@ -125,7 +124,7 @@ fn verdicts(drill: &Drill) -> String {
     format!(
         "{}{}<p class=\"hash\">SHA-256 of the criteria in canonical form: <code>{}</code></p>\n",
         table.html(&marked),
-        criteria.html(&|_| false),
+        format!("<div class=\"narrow\">{}</div>\n", criteria.html(&|_| false)),
         drill.criteria.hash()
     )
 }
@@ -133,7 +132,8 @@ fn verdicts(drill: &Drill) -> String {
 fn cells(drill: &Drill) -> String {
     let rows = Row::all(drill);
     let mut table = Table::new(
-        "Means over the seeds; max is the largest, refused the sum. TTFT in seconds over all offered requests.",
+        "Means over the seeds; max is the largest, refused the sum. TTFT in seconds over all offered requests, ∞ \
+         where a request was never served; ITL over the served; makespan as a multiple of round-robin's.",
         &[
             "N",
             "arm",
@@ -144,7 +144,7 @@ fn cells(drill: &Drill) -> String {
             "p99",
             "max",
             "ITL mean, ms",
-            "makespan ÷ round-robin's",
+            "makespan ratio",
             "preemptions",
         ],
     );
@@ -200,7 +200,7 @@ fn limits(drill: &Drill) -> Vec<String> {
         format!(
             "{} show some of the spread between runs, not all of it; the verdict says that they agree, not how \
              likely the next one is to.",
-            sentence_case(&counted(drill.seeds.len(), "seed"))
+            counted(drill.seeds.len(), "seed")
         )
     });
     limits
@@ -215,7 +215,7 @@ fn repeat(drill: &Drill, origin: &Origin, raw: &[(String, String)]) -> String {
     row("trace", drill.trace.clone());
     row("seeds", listed(&drill.seeds));
     row("runs", (drill.runs.len() + drill.varied.len()).to_string());
-    html.push_str(&table.html(&|_| false));
+    html.push_str(&format!("<div class=\"narrow\">{}</div>\n", table.html(&|_| false)));
     let mut files = Table::new(
         "SHA-256 of what was read and of the raw files beside this page.",
         &["file", "SHA-256"],

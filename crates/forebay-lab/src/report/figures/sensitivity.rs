@@ -48,7 +48,7 @@ pub(super) fn figure(drill: &Drill) -> Option<Figure> {
     if drill.varied.is_empty() {
         return None;
     }
-    let mut canvas = Canvas::new(WIDTH, 2.0 * (HEIGHT + 44.0) + 60.0);
+    let mut canvas = Canvas::new(WIDTH, 2.0 * (HEIGHT + 44.0) + 40.0);
     let mut top = canvas.legend(0.0, &arms_key(drill)) + 28.0;
     let width = (WIDTH - LEFT - 2.0 * GAP) / 3.0;
     for (row, (name, quantile)) in QUANTILES.into_iter().enumerate() {
@@ -74,14 +74,14 @@ pub(super) fn figure(drill: &Drill) -> Option<Figure> {
         top += HEIGHT + 44.0;
     }
     let exactly: Vec<String> =
-        KNOBS.iter().map(|knob| format!("{}: {}", knob.title, knob.exactly)).collect();
+        KNOBS.iter().map(|knob| format!("In {}, {}", knob.title, knob.exactly)).collect();
     Some(Figure {
         id: "sensitivity",
         heading: format!("Does the ranking hold on another fleet? N = {}", drill.smallest()),
         caption: format!(
             "One property is changed by ±10 and ±25 %, everything else stays. {}. TTFT over all offered, means \
              over the seeds. {}",
-            exactly.join("; "),
+            exactly.join(". "),
             ranking(drill)
         ),
         drawing: canvas,
