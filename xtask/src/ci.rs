@@ -16,11 +16,11 @@ const STEPS: [(&str, Step); 5] = [
     ("fmt", |workspace| cargo(workspace, &["fmt", "--all", "--check"])),
     ("tidy", tidy::run),
     ("clippy", |workspace| {
-        let lint = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+        let lint = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
         cargo(workspace, &lint)
     }),
     ("docs", docs::check),
-    ("test", |workspace| cargo(workspace, &["test", "--workspace", "--locked"])),
+    ("test", |workspace| cargo(workspace, &["test", "--workspace"])),
 ];
 
 /// Runs the steps in order and stops at the first that does not hold.

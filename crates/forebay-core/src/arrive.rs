@@ -9,7 +9,7 @@ use crate::routing::hold::{self, Choice};
 use crate::routing::{HoldOrder, Mode, kv};
 use crate::settings::{ClassSettings, Overload};
 use crate::tenants::LimitHit;
-use crate::units::{Moment, Span, Tokens};
+use crate::units::{Span, Tokens};
 use crate::why::{Cause, Why};
 
 /// Open workers whose account is looked at to estimate what a queued request will need.
@@ -63,30 +63,23 @@ impl Core {
         self.pace.note_arrival(uncached);
         let need = self.estimated_need(&arrival, output);
         let (class, tenant) = (arrival.class, arrival.tenant);
-        let predicted = self.first_come_wait(class, tenant);
+        let predicted = self.pace.is_known().then(|| self.first_come_wait(class, tenant));
         let settings = self.settings.class(class);
         // A client that returns as told keeps its age; one that returns early gains nothing by it.
         let returned = arrival.ticket.filter(|ticket| ticket.promised <= self.now + EARLY);
         let arrived = returned.map_or(self.now, |ticket| ticket.first_arrived.min(self.now));
         let deadline = wait_limit(settings).map(|max| self.now + max);
-        let promise = self.promise(predicted, settings);
+        let promise = self.promise_moment((class, tenant), need);
         Waiting {
             offered: self.now,
             uncached,
             output,
-            place: Place { key: 0.0, promise, arrived, need },
+            place: Place { key: 0.0, promise, arrived, need, work: uncached },
             predicted,
             deadline,
             attempts: 0,
             arrival,
         }
-    }
-
-    fn promise(&self, predicted: Span, settings: &ClassSettings) -> Moment {
-        if settings.promise.is_infinite() {
-            return Moment::MAX;
-        }
-        self.now + predicted.scaled(settings.promise)
     }
 
     /// What the request would add to the best of a few workers.
@@ -165,7 +158,7 @@ impl Core {
     fn spill(&mut self, waiting: &Waiting, pool: PoolId, wait: Span) {
         self.tenants.close(waiting.arrival.tenant);
         let mut why = self.why(waiting, Cause::Spilled, Vec::new());
-        why.predicted_wait = wait;
+        why.predicted_wait = Some(wait);
         self.outputs.push_back(Output::Spill(waiting.arrival.request, pool, Box::new(why)));
     }
 
@@ -257,7 +250,7 @@ impl Core {
         };
         let probe = (reason == RefusalReason::Draining).then_some(self.settings.limits.mark);
         let concurrency =
-            (reason == RefusalReason::TenantConcurrency).then(|| self.pace.residence());
+            (reason == RefusalReason::TenantConcurrency).then(|| self.pace.residence(self.now));
         let wait = refusal.predicted_wait.or(probe).or(concurrency);
         let refusal = self.with_retry_after(refusal, wait);
         self.outputs.push_back(Output::Refuse(arrival.request, refusal));

@@ -23,6 +23,9 @@ mod refusal;
 mod settings;
 mod why;
 
+mod explain;
+mod words;
+
 mod arrive;
 mod observe;
 mod settle;
@@ -37,6 +40,8 @@ mod promises;
 mod queue;
 mod rng;
 mod routing;
+#[cfg(test)]
+mod strategies;
 mod tenants;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -65,6 +70,7 @@ pub use settings::{
 };
 pub use units::{BlockHash, Moment, Span, Tokens};
 pub use why::{Candidate, Cause, GateView, Why};
+pub use words::{BadWords, WORDS_VERSION};
 
 /// Decides for one pool. See the [crate's documentation](crate) for the calling order.
 #[derive(Debug)]

@@ -30,7 +30,7 @@ impl Core {
                 self.dirty.insert(slot);
             }
             Observation::Load(load) => {
-                let residence = self.pace.residence();
+                let residence = self.pace.residence(self.now);
                 let total = load.preemptions_total;
                 let raised = self.fleet.change(slot, now, settings, |worker| {
                     worker.gate.observe(now, total, residence, &settings.gate)

@@ -1,25 +1,57 @@
 //! Measures how fast the fleet works: residence, prefill and decode, each as a running mean.
 
 use crate::means::RunningMean;
-use crate::units::{Span, Tokens};
+use crate::units::{Moment, Span, Tokens};
 
-/// The residence assumed before any request has finished.
-const RESIDENCE_START: Span = Span::secs(1);
+/// Finished requests after which the mean residence of the finished is believed. Before, they are
+/// the short ones, since the long ones have not finished yet.
+const FINISHED_MIN: u32 = 64;
+
+/// Samples after which a pace forgets: many enough that noise alone seldom moves it by a fifth,
+/// which would make the keys of the whole queue anew, few enough to follow a fleet that changes.
+const PACE_WINDOW: u32 = 128;
+/// The same for the mean arrival, which scatters more and changes less.
+const UNCACHED_WINDOW: u32 = 1024;
 
 /// How fast the fleet works.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace {
-    need: RunningMean,
-    need_secs: RunningMean,
-    prefill_secs: RunningMean,
-    prefill_tokens: RunningMean,
-    token_secs: RunningMean,
-    uncached: RunningMean,
+    need: RunningMean<PACE_WINDOW>,
+    need_secs: RunningMean<PACE_WINDOW>,
+    finished: u32,
+    /// KV need in flight, and the same times its moment of dispatch in seconds: their ratio is the
+    /// mean moment of dispatch, weighted by need.
+    flying: f64,
+    flying_since: f64,
+    flights: u32,
+    prefill_secs: RunningMean<PACE_WINDOW>,
+    prefill_tokens: RunningMean<PACE_WINDOW>,
+    token_secs: RunningMean<PACE_WINDOW>,
+    uncached: RunningMean<UNCACHED_WINDOW>,
 }
 
 impl Pace {
+    /// A request with this KV need went to a worker.
+    pub(crate) fn note_dispatched(&mut self, need: Tokens, now: Moment) {
+        self.flights += 1;
+        self.flying += need.as_f64();
+        self.flying_since += need.as_f64() * now.since(Moment::START).as_secs_f64();
+    }
+
+    /// It is no longer there.
+    pub(crate) fn note_landed(&mut self, need: Tokens, dispatched: Moment) {
+        self.flights -= 1;
+        self.flying -= need.as_f64();
+        self.flying_since -= need.as_f64() * dispatched.since(Moment::START).as_secs_f64();
+        if self.flights == 0 {
+            // Rounding must not pile up over the years.
+            (self.flying, self.flying_since) = (0.0, 0.0);
+        }
+    }
+
     /// A request that needed so many KV tokens was on its worker for so long.
     pub(crate) fn note_finished(&mut self, need: Tokens, residence: Span) {
+        self.finished = self.finished.saturating_add(1);
         self.need.add(need.as_f64());
         self.need_secs.add(need.as_f64() * residence.as_secs_f64());
     }
@@ -42,13 +74,24 @@ impl Pace {
         self.uncached.add(uncached.as_f64());
     }
 
+    /// Whether anything has been measured to predict from.
+    pub(crate) fn is_known(&self) -> bool {
+        self.prefill_secs.get().is_some()
+    }
+
     /// Mean time on a worker, weighted by KV need: with it, need in flight ÷ residence is the rate
-    /// at which room is freed (Little's law in KV tokens).
-    pub(crate) fn residence(&self) -> Span {
-        match (self.need.get(), self.need_secs.get()) {
-            (Some(need), Some(need_secs)) if need > 0.0 => Span::secs_f64(need_secs / need),
-            _ => RESIDENCE_START,
+    /// at which room is freed (Little's law in KV tokens). Until enough have finished it is at
+    /// least the mean age of those in flight.
+    pub(crate) fn residence(&self, now: Moment) -> Span {
+        let finished = match (self.need.get(), self.need_secs.get()) {
+            (Some(need), Some(need_secs)) if need > 0.0 => need_secs / need,
+            _ => 0.0,
+        };
+        if self.finished >= FINISHED_MIN || self.flying < 1.0 {
+            return Span::secs_f64(finished);
         }
+        let age = now.since(Moment::START).as_secs_f64() - self.flying_since / self.flying;
+        Span::secs_f64(finished.max(age))
     }
 
     /// Mean uncached tokens of an arrival, at least 1.
@@ -68,5 +111,33 @@ impl Pace {
     pub(crate) fn stay(&self, prefill: Tokens, output: Tokens) -> Span {
         let decode = Span::secs_f64(self.token_secs.get().unwrap_or(0.0) * output.as_f64());
         self.prefill(prefill) + decode
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_long_ones_that_have_not_finished_are_not_forgotten() {
+        let mut pace = Pace::default();
+        let at = |secs| Moment::START + Span::secs(secs);
+        pace.note_dispatched(Tokens(1000), at(0));
+        pace.note_dispatched(Tokens(10), at(0));
+        pace.note_landed(Tokens(10), at(0));
+        pace.note_finished(Tokens(10), Span::secs(1));
+        assert_eq!(pace.residence(at(9)), Span::secs(9));
+        (0..FINISHED_MIN).for_each(|_| pace.note_finished(Tokens(10), Span::secs(1)));
+        assert_eq!(pace.residence(at(9)), Span::secs(1));
+        pace.note_landed(Tokens(1000), at(0));
+        assert_eq!(pace.residence(at(90)), Span::secs(1));
+    }
+
+    #[test]
+    fn residence_is_weighted_by_need() {
+        let mut pace = Pace::default();
+        pace.note_finished(Tokens(9000), Span::secs(10));
+        pace.note_finished(Tokens(1000), Span::ZERO);
+        assert_eq!(pace.residence(Moment::START), Span::secs(9));
     }
 }

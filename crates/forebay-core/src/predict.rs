@@ -7,7 +7,7 @@
 
 use crate::Core;
 use crate::request::{ClassId, TenantId};
-use crate::units::{Span, Tokens};
+use crate::units::{Moment, Span, Tokens};
 
 /// Tenants whose weights are summed exactly; beyond it their mean stands for the rest.
 const WEIGHED_MAX: usize = 64;
@@ -34,7 +34,7 @@ impl Core {
 
     /// KV tokens a second that the fleet frees when it is full.
     pub(crate) fn drain_rate(&self) -> f64 {
-        self.fleet.limit().as_f64() / self.pace.residence().as_secs_f64().max(1e-6)
+        self.fleet.limit().as_f64() / self.pace.residence(self.now).as_secs_f64().max(1e-6)
     }
 
     /// The time until so much need has run, at this fraction of the fleet. A fleet without room
@@ -56,10 +56,49 @@ impl Core {
         self.time_to_run(need.as_f64(), self.fraction(class, tenant))
     }
 
-    /// What first-come would make a request wait that arrives in the flow now: everything of the
-    /// flow that waits, and everything that runs.
+    /// What first-come would make a request wait that arrives in the flow now: for the KV room, or
+    /// for the prefill, of everything of the flow that waits and everything that runs, whichever
+    /// takes longer.
     pub(crate) fn first_come_wait(&self, class: ClassId, tenant: TenantId) -> Span {
-        self.drain(class, tenant) + self.time_to_run(self.fleet.committed().as_f64(), 1.0)
+        self.queue_wait(class, tenant) + self.in_flight_wait()
+    }
+
+    fn queue_wait(&self, class: ClassId, tenant: TenantId) -> Span {
+        let work = self.queue.flow(class, tenant).map_or(Tokens::ZERO, |flow| flow.work);
+        let work = work.as_f64() / self.fraction(class, tenant);
+        self.drain(class, tenant).max(self.prefill_time(work))
+    }
+
+    fn in_flight_wait(&self) -> Span {
+        let room = self.time_to_run(self.fleet.committed().as_f64(), 1.0);
+        room.max(self.prefill_time(self.fleet.backlog().as_f64()))
+    }
+
+    /// The time that the fleet takes to compute so many uncached tokens.
+    fn prefill_time(&self, tokens: f64) -> Span {
+        let workers = self.fleet.usable().len().max(1) as f64;
+        self.pace.prefill(Tokens((tokens / workers) as u64))
+    }
+
+    /// When a request that arrives in its flow now goes first, to wait no longer than γ times what
+    /// first-come would have made it wait.
+    ///
+    /// What runs is counted once and not γ times: it is gone after one residence whatever the
+    /// order. And the request goes first a little before, by twice the time in which one worker
+    /// frees its need, so that a long one has its room when the promise falls due.
+    pub(crate) fn promise_moment(
+        &self,
+        (class, tenant): (ClassId, TenantId),
+        need: Tokens,
+    ) -> Moment {
+        let gamma = self.settings.class(class).promise;
+        if gamma.is_infinite() || !self.pace.is_known() {
+            return Moment::MAX;
+        }
+        let promise = self.queue_wait(class, tenant).scaled(gamma) + self.in_flight_wait();
+        let workers = self.fleet.usable().len() as f64;
+        let lead = self.time_to_run(2.0 * need.as_f64() * workers, 1.0);
+        self.now + promise - lead.min(promise.scaled(0.25))
     }
 
     /// How long a request of the flow with this need will wait, once `owed` has run before it.

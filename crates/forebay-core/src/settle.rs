@@ -21,7 +21,7 @@ impl Core {
         flight.first_token = Some(self.now);
         let (slot, uncached, prefill) = (flight.slot, flight.uncached, flight.prefill);
         self.pace.note_prefill(prefill, took);
-        let residence = self.pace.residence();
+        let residence = self.pace.residence(self.now);
         self.fleet.change(slot, self.now, &self.settings, |worker| {
             worker.backlog -= uncached;
             let committed = worker.committed(self.settings.block_size);
@@ -86,6 +86,7 @@ impl Core {
             worker.release(flight, &self.settings);
         });
         self.dirty.insert(flight.slot);
+        self.pace.note_landed(flight.need_at_dispatch, flight.dispatched);
         let key = (flight.arrival.class, flight.arrival.tenant);
         let worker = self.fleet.at(flight.slot);
         let part = flight.need.as_f64() / worker.capacity.tokens().as_f64().max(1.0);
@@ -125,8 +126,9 @@ impl Core {
                 promise: self.now,
                 arrived: flight.arrived,
                 need: flight.need,
+                work: flight.uncached,
             },
-            predicted: Span::ZERO,
+            predicted: None,
             deadline,
             attempts: flight.attempt,
             arrival: flight.arrival,

@@ -69,6 +69,13 @@ impl Add<Span> for Moment {
     }
 }
 
+impl Sub<Span> for Moment {
+    type Output = Self;
+    fn sub(self, span: Span) -> Self {
+        Self(self.0.saturating_sub(span.0))
+    }
+}
+
 impl Add for Span {
     type Output = Self;
     fn add(self, other: Self) -> Self {

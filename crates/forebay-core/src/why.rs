@@ -60,8 +60,9 @@ pub struct Why {
     pub expected_output: Tokens,
     /// How long it waited.
     pub waited: Span,
-    /// The wait that first-come would have cost it, predicted at its arrival.
-    pub predicted_wait: Span,
+    /// The wait that first-come would have cost it, predicted at its arrival; `None` while nothing
+    /// has been measured to predict from.
+    pub predicted_wait: Option<Span>,
     /// The best few candidates, the chosen one first.
     pub candidates: Vec<Candidate>,
     /// How many workers were open and how many were looked at in all.

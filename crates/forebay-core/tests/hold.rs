@@ -82,6 +82,7 @@ fn a_request_past_its_promise_goes_first_and_gets_a_worker_reserved() {
     let mut world = World::new(settings, &[2200]);
     world.arrive(request(1, 1000));
     world.first_token(1);
+    world.now = world.now + Span::secs(10);
     assert_eq!(world.arrive(request(2, 1900)), [], "it does not fit beside the first");
     let mut running = 1;
     let mut passed = 0;

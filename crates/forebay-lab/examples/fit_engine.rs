@@ -190,29 +190,28 @@ fn simulated(preset: &Preset, traces: &[Vec<Request>]) -> [Cell; 3] {
     })
 }
 
-/// Each figure's relative error, and the tolerance that issue 2 states for it.
+/// Each figure's relative error and the tolerance that issue 2 states for it, infinite where it states none: away
+/// from saturation the makespan is the trace's own length and the luck of its last answers.
 fn errors(ours: &[Cell; 3], published: &[Cell; 3]) -> Vec<(f64, f64)> {
     let mut errors = Vec::new();
     for (nth, (ours, published)) in ours.iter().zip(published).enumerate() {
-        let [ttft, itl] = if nth == 0 { [0.30, 0.25] } else { [0.20, 0.20] };
+        let [ttft, itl, makespan] =
+            if nth == 0 { [0.30, 0.25, 0.10] } else { [0.20, 0.20, f64::INFINITY] };
         errors.push((ours.ttft_p50 / published.ttft_p50 - 1.0, ttft));
         errors.push((ours.ttft_mean / published.ttft_mean - 1.0, ttft));
         errors.push((ours.itl / published.itl - 1.0, itl));
-        // The makespan of the other cells is the trace's own length, within noise.
-        errors.push((ours.makespan / published.makespan - 1.0, 0.10));
+        errors.push((ours.makespan / published.makespan - 1.0, makespan));
     }
     errors
 }
 
-/// The worst error in units of its tolerance, and a little of all the others so that a tie has a direction.
-fn badness(preset: &Preset, traces: &[Vec<Request>], published: &[Cell; 3]) -> f64 {
-    let errors = errors(&simulated(preset, traces), published);
-    let shares = errors.iter().map(|(error, tolerance)| (error / tolerance).abs());
-    let worst = shares.clone().fold(0.0, f64::max);
-    worst + 0.2 * (shares.map(|share| share * share).sum::<f64>() / errors.len() as f64).sqrt()
+/// The errors in units of their tolerances, as an 8-norm: nearly the worst one, but with a slope everywhere.
+fn badness(errors: &[(f64, f64)]) -> f64 {
+    errors.iter().map(|(error, tolerance)| (error / tolerance).powi(8)).sum::<f64>().powf(0.125)
 }
 
-/// A seeded random search around the best preset so far, with steps that shrink while nothing is found.
+/// A seeded random search: starts scattered over the plausible ranges, then steps around the best of them that
+/// shrink while nothing is found.
 fn search(
     start: Preset,
     traces: &[Vec<Request>],
@@ -222,19 +221,32 @@ fn search(
 ) -> Preset {
     let mut rng = Rng::new(seed);
     let (mut best, mut width) = (start, 0.15_f64);
-    let mut least = badness(&best, traces, published);
-    for _ in 0..rounds {
-        let mut factor =
-            || if rng.below(2) == 0 { 1.0 } else { 1.0 + width * (2.0 * rng.unit() - 1.0) };
+    let judge = |preset: &Preset| badness(&errors(&simulated(preset, traces), published));
+    let mut least = judge(&best);
+    for round in 0..rounds {
         let mut tried = best.clone();
-        tried.step_base_us *= factor();
-        tried.step_prefill_token_us *= factor();
-        tried.step_prefill_context_ns *= factor();
-        tried.step_decode_sequence_us *= factor();
-        tried.step_decode_context_ns *= factor();
-        let tokens = f64::from(tried.kv_tokens) * factor();
-        tried.kv_tokens = tokens.clamp(110_000.0, 140_000.0) as u32;
-        let found = badness(&tried, traces, published);
+        if round < rounds / 5 {
+            let mut between = |low: f64, high: f64| low + (high - low) * rng.unit();
+            tried.step_base_us = between(18_000.0, 30_000.0);
+            tried.step_prefill_token_us = between(35.0, 85.0);
+            tried.step_prefill_context_ns = between(1.0, 8.0);
+            tried.step_decode_sequence_us = between(50.0, 800.0);
+            tried.step_decode_context_ns = between(20.0, 120.0);
+            tried.kv_tokens = between(110_000.0, 140_000.0) as u32;
+        } else {
+            let mut near = |value: f64| match rng.below(2) {
+                0 => value,
+                _ => value * (1.0 + width * (2.0 * rng.unit() - 1.0)),
+            };
+            tried.step_base_us = near(tried.step_base_us);
+            tried.step_prefill_token_us = near(tried.step_prefill_token_us);
+            tried.step_prefill_context_ns = near(tried.step_prefill_context_ns);
+            tried.step_decode_sequence_us = near(tried.step_decode_sequence_us);
+            tried.step_decode_context_ns = near(tried.step_decode_context_ns);
+            let tokens = near(f64::from(tried.kv_tokens));
+            tried.kv_tokens = tokens.clamp(110_000.0, 140_000.0) as u32;
+        }
+        let found = judge(&tried);
         if found < least {
             (best, least) = (tried, found);
             width = (width * 1.5).min(0.3);
@@ -267,7 +279,6 @@ fn table(preset: &Preset, traces: &[Vec<Request>], published: &[Cell; 3]) -> Str
         }
         let _ = writeln!(text, "{workers:>2} preemptions            {:>9.1}", ours.preemptions);
     }
-    let badness = badness(preset, traces, published);
-    let _ = writeln!(text, "badness {badness:.3}");
+    let _ = writeln!(text, "badness {:.3}", badness(&errors));
     text
 }

@@ -6,8 +6,12 @@ use std::path::{Path, PathBuf};
 use crate::engine::{Preset, PresetError, PresetFault};
 
 /// The presets that ship: name and text.
-const SHIPPED: [(&str, &str); 1] =
-    [("a100-40gb/qwen3-8b", include_str!("../presets/a100-40gb--qwen3-8b.toml"))];
+const SHIPPED: [(&str, &str); 4] = [
+    ("a100-40gb/qwen3-8b", include_str!("../presets/a100-40gb--qwen3-8b.toml")),
+    ("h100-80gb/llama-3.1-8b", include_str!("../presets/h100-80gb--llama-3.1-8b.toml")),
+    ("h100-80gb-x4/llama-3.3-70b", include_str!("../presets/h100-80gb-x4--llama-3.3-70b.toml")),
+    ("tenth/qwen3-8b", include_str!("../presets/tenth--qwen3-8b.toml")),
+];
 
 impl Preset {
     /// The names of the presets that ship.

@@ -1,4 +1,6 @@
 //! Reads and writes bytes: recordings of a core's inputs, and files of other tools.
 //!
-//! Knows nothing of decisions, does no I/O of its own beyond the readers and writers it is given, never fails on
-//! unknown fields and never panics on any bytes.
+//! Knows nothing of decisions, does no I/O of its own beyond the readers and writers it is given,
+//! never fails on unknown fields and never panics on any bytes.
+
+pub mod recording;

@@ -1,5 +1,9 @@
 //! The forebay program.
 
+mod explain;
+mod replay;
+mod simulate;
+mod trace;
 mod drill;
 
 use std::process::ExitCode;
@@ -16,11 +20,19 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Simulate(simulate::Args),
+    Explain(explain::Args),
+    Replay(replay::Args),
+    Trace(trace::Args),
     Drill(drill::Args),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
+        Command::Simulate(args) => simulate::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Replay(args) => replay::run(&args),
+        Command::Trace(args) => trace::run(&args),
         Command::Drill(args) => drill::run(&args),
     };
     done.unwrap_or_else(|error| {

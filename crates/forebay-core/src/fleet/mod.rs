@@ -23,8 +23,13 @@ use crate::request::{Arrival, WorkerId};
 use crate::settings::{Knowledge, Settings};
 use crate::units::{BlockHash, Moment, Tokens};
 
-/// Where a worker stands in the orders of the fleet.
-type Standing = ((Tokens, Tokens, WorkerId), (Reverse<Tokens>, WorkerId));
+/// Where an open worker stands in the orders of the fleet.
+#[derive(Clone, Copy, Debug)]
+struct Standing {
+    empty: (Tokens, Tokens, WorkerId),
+    roomy: (Reverse<Tokens>, WorkerId),
+    is_idle: bool,
+}
 
 /// The workers of a pool. A worker has a slot, dense and reused, for as long as it is known.
 #[derive(Debug, Default)]
@@ -37,12 +42,16 @@ pub(crate) struct Fleet {
     emptiest: BTreeSet<(Tokens, Tokens, WorkerId)>,
     /// Open workers by room, the roomiest first.
     roomiest: BTreeSet<(Reverse<Tokens>, WorkerId)>,
+    /// Open workers that run nothing.
+    idle_len: usize,
     /// Slots of usable workers in order of id.
     usable: Vec<u32>,
     /// KV that may be committed over all usable workers.
     limit: Tokens,
     /// KV that is committed over all workers.
     committed: Tokens,
+    /// Uncached tokens dispatched over all workers whose first token has not come.
+    backlog: Tokens,
 }
 
 impl Fleet {
@@ -61,7 +70,9 @@ impl Fleet {
     ) -> T {
         let worker = self.slots[slot as usize].as_mut().expect("a slot in use has a worker");
         let before = (worker.is_usable(now), worker.limit(), worker.committed(settings.block_size));
+        let backlog = worker.backlog;
         let result = change(worker);
+        self.backlog = self.backlog - backlog + worker.backlog;
         self.committed = self.committed - before.2 + worker.committed(settings.block_size);
         self.stand(slot, now, settings);
         let worker = self.at(slot);
@@ -106,6 +117,12 @@ impl Fleet {
         self.roomiest.iter().map(|(_, id)| self.by_id[id])
     }
 
+    /// Whether no open worker has so much room, nor is idle and takes what comes.
+    pub(crate) fn is_full_for(&self, need: Tokens) -> bool {
+        let roomiest = self.roomiest.first().map_or(Tokens::ZERO, |(Reverse(room), _)| *room);
+        self.idle_len == 0 && roomiest < need
+    }
+
     /// Number of open workers.
     pub(crate) fn open_len(&self) -> usize {
         self.emptiest.len()
@@ -119,6 +136,11 @@ impl Fleet {
     /// KV that is committed over all workers.
     pub(crate) fn committed(&self) -> Tokens {
         self.committed
+    }
+
+    /// Uncached tokens dispatched over all workers whose first token has not come.
+    pub(crate) fn backlog(&self) -> Tokens {
+        self.backlog
     }
 
     /// A worker joined. Returns its slot, or `None` when there are as many workers as may be.
@@ -225,16 +247,22 @@ impl Fleet {
         }
         let committed = worker.committed(settings.block_size);
         let room = worker.room(settings.block_size);
-        let standing = ((worker.backlog, committed, worker.id), (Reverse(room), worker.id));
-        self.emptiest.insert(standing.0);
-        self.roomiest.insert(standing.1);
+        let standing = Standing {
+            empty: (worker.backlog, committed, worker.id),
+            roomy: (Reverse(room), worker.id),
+            is_idle: worker.running.is_empty(),
+        };
+        self.emptiest.insert(standing.empty);
+        self.roomiest.insert(standing.roomy);
+        self.idle_len += usize::from(standing.is_idle);
         self.standings[slot as usize] = Some(standing);
     }
 
     fn unstand(&mut self, slot: u32) {
-        if let Some((empty, roomy)) = self.standings[slot as usize].take() {
-            self.emptiest.remove(&empty);
-            self.roomiest.remove(&roomy);
+        if let Some(standing) = self.standings[slot as usize].take() {
+            self.emptiest.remove(&standing.empty);
+            self.roomiest.remove(&standing.roomy);
+            self.idle_len -= usize::from(standing.is_idle);
         }
     }
 

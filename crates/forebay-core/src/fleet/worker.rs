@@ -25,8 +25,10 @@ pub(crate) struct Flight {
     pub(crate) prefill: Tokens,
     /// Output that is reserved for it.
     pub(crate) reserve: Tokens,
-    /// All KV tokens it needed when it was dispatched.
+    /// All KV tokens it needs: at first what was expected at its dispatch.
     pub(crate) need: Tokens,
+    /// What was expected at its dispatch.
+    pub(crate) need_at_dispatch: Tokens,
     pub(crate) first_token: Option<Moment>,
     pub(crate) attempt: u32,
     /// Worker-seconds that its tenant was charged in advance.

@@ -53,6 +53,8 @@ pub(crate) struct Place {
     pub(crate) promise: Moment,
     pub(crate) arrived: Moment,
     pub(crate) need: Tokens,
+    /// Uncached tokens on the worker that held most of it, at arrival.
+    pub(crate) work: Tokens,
 }
 
 /// The waiting requests of one tenant in one class.
@@ -63,6 +65,8 @@ pub(crate) struct Flow {
     pub(crate) in_flight: u32,
     /// KV need of those that wait.
     pub(crate) need: Tokens,
+    /// Uncached tokens of those that wait, as at their arrivals.
+    pub(crate) work: Tokens,
     pub(crate) scale: Scale,
     pub(crate) by_key: BTreeSet<(Ordered, RequestId)>,
     pub(crate) by_promise: BTreeSet<(Moment, RequestId)>,
@@ -75,6 +79,7 @@ impl Flow {
             virtual_time: 0.0,
             in_flight: 0,
             need: Tokens::ZERO,
+            work: Tokens::ZERO,
             scale: Scale::new(1.0, DRAIN_MIN, 0.0),
             by_key: BTreeSet::new(),
             by_promise: BTreeSet::new(),
@@ -97,6 +102,7 @@ impl Flow {
         self.by_promise.insert((place.promise, request));
         self.by_age.insert((place.arrived, request));
         self.need += place.need;
+        self.work += place.work;
     }
 
     pub(crate) fn remove(&mut self, request: RequestId, place: &Place) {
@@ -104,6 +110,7 @@ impl Flow {
         self.by_promise.remove(&(place.promise, request));
         self.by_age.remove(&(place.arrived, request));
         self.need -= place.need;
+        self.work -= place.work;
     }
 
     /// Moves a request to another key.

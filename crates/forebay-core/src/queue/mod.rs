@@ -26,8 +26,8 @@ pub(crate) struct Waiting {
     /// Output that will be reserved for it.
     pub(crate) output: Tokens,
     pub(crate) place: Place,
-    /// The wait that first-come would have cost, predicted at its arrival.
-    pub(crate) predicted: Span,
+    /// The wait that first-come would have cost, predicted at its arrival, if anything was known.
+    pub(crate) predicted: Option<Span>,
     /// When it is refused as having waited too long.
     pub(crate) deadline: Option<Moment>,
     /// Dispatches so far.
@@ -85,6 +85,7 @@ impl Queue {
     }
 
     /// Number of flows that have something waiting or running.
+    #[cfg(any(test, debug_assertions))]
     pub(crate) fn flows_len(&self) -> usize {
         self.flows_len
     }

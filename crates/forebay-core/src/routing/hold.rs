@@ -255,6 +255,10 @@ impl Core {
         if order == HoldOrder::FirstCome && behind {
             return None;
         }
+        // What can't be shared must fit somewhere in any case: most arrivals on a full fleet end here.
+        if self.fleet.is_full_for(tail(arrival, self.settings.block_size) + waiting.output) {
+            return None;
+        }
         let mut best = Best::default();
         let mut groups: Vec<Group<'_>> = Vec::new();
         self.fleet.groups(arrival, &mut groups);
@@ -351,6 +355,7 @@ impl Core {
             prefill,
             reserve: waiting.output,
             need,
+            need_at_dispatch: need,
             first_token: None,
             attempt: waiting.attempts + 1,
             charged,
@@ -360,6 +365,7 @@ impl Core {
             worker.commit(&flight, &self.settings);
         });
         self.fleet.mirror(slot, &flight.arrival.blocks, &self.settings);
+        self.pace.note_dispatched(need, self.now);
         let (class, tenant) = (flight.arrival.class, flight.arrival.tenant);
         self.queue.count_in_flight(class, tenant, 1);
         self.queue.charge((class, tenant), charged, &self.settings);

@@ -263,7 +263,7 @@ impl Reader<'_> {
         let count = value.get_ref().as_integer().and_then(|integer| {
             u32::from_str_radix(&integer.as_str().replace('_', ""), integer.radix()).ok()
         });
-        if !count.is_some_and(|count| count > 0) {
+        if count.unwrap_or(0) == 0 {
             self.wrong(table, key, form);
         }
         count.unwrap_or(0)

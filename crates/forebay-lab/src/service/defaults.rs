@@ -107,7 +107,7 @@ pub(super) const BACKLOG_STEPS: Key = Key::number("gate", "backlog_steps_max", (
     "1.5 full steps of prefill keep a worker busy over one decision without binding requests early",
 );
 
-pub(super) const ALL_QUEUE_LEN_MAX: Key = Key::count("limits", "queue_len_max", (0.0, 1e7)).or(
+pub(super) const ALL_QUEUE_LEN_MAX: Key = Key::count("limits", "queue_len_max", (1.0, 1e7)).or(
     100_000.0,
     "100000 requests may wait over all classes: about 100 MB of memory, far above any queue worth having",
 );

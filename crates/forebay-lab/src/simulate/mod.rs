@@ -19,6 +19,8 @@ mod tap;
 mod timeline;
 mod world;
 
+pub use forebay_core::{Knowledge, Mode, Tokens};
+
 pub use client::{
     Client, NAIVE_ATTEMPTS_MAX, OBEDIENT_ATTEMPTS_MAX, SDK_ATTEMPTS_MAX, UnknownClient,
 };

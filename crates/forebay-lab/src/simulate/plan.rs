@@ -73,11 +73,12 @@ impl Plan {
                 other: (other.name.clone(), other.block_size),
             });
         }
-        if self.workers.len() > self.service.limits.workers_max as usize {
-            return Err(SimulateError::TooManyWorkers {
-                workers: self.workers.len(),
-                most: self.service.limits.workers_max,
-            });
+        let most = self.service.limits.workers_max;
+        let of_pools = self.service.pools.iter().map(|pool| pool.workers as usize);
+        for workers in of_pools.chain([self.workers.len()]) {
+            if workers > most as usize {
+                return Err(SimulateError::TooManyWorkers { workers, most });
+            }
         }
         if !(self.scale.is_finite() && self.scale > 0.0) {
             return Err(SimulateError::Scale(self.scale));

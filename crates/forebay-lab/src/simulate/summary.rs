@@ -155,6 +155,13 @@ impl Summary {
     }
 }
 
+impl Summary {
+    /// One JSON object on one line, without a line break.
+    pub fn json(&self) -> String {
+        serde_json::to_string(self).expect("names, counts and numbers are all JSON")
+    }
+}
+
 fn grouped(
     run: &RunRecord,
     names: &[String],

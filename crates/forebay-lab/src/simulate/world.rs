@@ -270,7 +270,13 @@ impl<'t> World<'t> {
         }
     }
 
-    fn dispatch(&mut self, pool: u16, request: RequestId, worker: WorkerId, predicted: Span) {
+    fn dispatch(
+        &mut self,
+        pool: u16,
+        request: RequestId,
+        worker: WorkerId,
+        predicted: Option<Span>,
+    ) {
         let now = self.now;
         let of_pool = &self.pools[usize::from(pool)];
         let first_worker = of_pool.first_worker;
@@ -280,7 +286,7 @@ impl<'t> World<'t> {
         record.worker = Some(first_worker + worker.0);
         record.dispatched = Some(now);
         record.queue = Some(now.since(open.arrived));
-        record.predicted_wait = Some(predicted);
+        record.predicted_wait = predicted.or(record.predicted_wait);
         let job = Job {
             id: request.0,
             prompt: open.pulled.request.prompt.0.clamp(1, u64::from(u32::MAX)) as u32,

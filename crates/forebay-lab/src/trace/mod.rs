@@ -7,6 +7,11 @@ mod lines;
 mod notes;
 mod open;
 mod order;
+mod prefixes;
+mod save;
+mod scale;
+mod select;
+mod stats;
 pub mod synth;
 mod table;
 mod write;
@@ -14,13 +19,19 @@ mod write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use forebay_core::{BlockHash, Span, Tokens, mixed};
+pub use forebay_core::Span;
+use forebay_core::{BlockHash, Tokens, mixed};
 
 pub use jsonl::{BAILIAN_ID_TOKENS, CHATS_MAX, LENGTH_TOKENS_MAX, MOONCAKE_ID_TOKENS};
 pub use lines::LINE_BYTES_MAX;
 pub use notes::Notes;
 pub use open::{open, open_noting, open_sorting};
 pub use order::ORDER_ROWS_MAX;
+pub use prefixes::{FORKS_MIN, IDS_MAX};
+pub use save::{SaveError, save, write_requests};
+pub use scale::{FACTOR_MAX, Scaling, scale, speed_up};
+pub use select::{Filter, Slice};
+pub use stats::{Lengths, SharedPrefix, Stats, stats};
 pub use write::write_request;
 
 /// One request of a trace.
@@ -69,7 +80,11 @@ impl TraceRequest {
 
 /// What is wrong with a trace: where, what, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{}: {what}\nhint: {remedy}", file.display(), line.map(|line| format!(":{line}")).unwrap_or_default())]
+#[error(
+    "{}{}: {what}\nhint: {remedy}",
+    file.display(),
+    line.map(|line| format!(":{line}")).unwrap_or_default()
+)]
 pub struct TraceError {
     /// The file.
     pub file: PathBuf,
@@ -83,3 +98,6 @@ pub struct TraceError {
 
 /// A trace, one request at a time, in the order of `at`.
 pub type Requests = Box<dyn Iterator<Item = Result<TraceRequest, TraceError>>>;
+
+#[cfg(test)]
+mod tests;

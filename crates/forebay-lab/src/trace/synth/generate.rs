@@ -6,14 +6,15 @@ use std::sync::Arc;
 use forebay_core::{Rng, Span, Tokens};
 
 use super::description::{Description, Kind, Names, Session, Way};
+use super::length::Deck;
 use crate::trace::{Requests, TraceRequest};
 
 impl Description {
-    /// The requests, in order of time. The same seed gives the same requests; `limit` replaces the description's own
-    /// number of them.
+    /// The requests, in order of time. The same seed gives the same requests; `limit` replaces the
+    /// description's own number of them.
     ///
-    /// Memory holds one window of arrivals and the conversations that may still be continued, however many requests
-    /// are asked for.
+    /// Memory holds one window of arrivals and the conversations that may still be continued,
+    /// however many requests are asked for.
     pub fn requests(&self, seed: u64, limit: Option<u64>) -> Requests {
         let limit = limit.unwrap_or(self.requests);
         Box::new(Generator::new(self.clone(), seed, limit).map(Ok))
@@ -31,20 +32,39 @@ struct Conversation {
     tenant: Option<Arc<str>>,
 }
 
-/// One source of draws for each question, so that a change in one shifts no other's.
+/// The sources of draws of one kind: one for each question, so that a change in one shifts no
+/// other's.
 struct Draws {
-    arrivals: Rng,
-    kinds: Rng,
-    prefixes: Rng,
-    prompts: Rng,
-    outputs: Rng,
-    sessions: Rng,
-    names: Rng,
+    prefix: Rng,
+    suffix: Deck,
+    output: Deck,
+    question: Deck,
+    goes_on: Deck,
+    delay: Deck,
+    parent: Rng,
+}
+
+impl Draws {
+    fn new(root: &Rng, nth: usize) -> Self {
+        let fork = |question: &str| root.fork(&format!("kind {nth} {question}"));
+        Self {
+            prefix: fork("prefix"),
+            suffix: Deck::new(fork("suffix")),
+            output: Deck::new(fork("output")),
+            question: Deck::new(fork("question")),
+            goes_on: Deck::new(fork("goes on")),
+            delay: Deck::new(fork("delay")),
+            parent: fork("parent"),
+        }
+    }
 }
 
 struct Generator {
-    description: Description,
-    draws: Draws,
+    description: Arc<Description>,
+    arrivals: Rng,
+    kinds: Deck,
+    names: Rng,
+    draws: Vec<Draws>,
     left: u64,
     /// Arrival times of the current window, the latest first.
     window: Vec<Span>,
@@ -76,16 +96,11 @@ impl Generator {
         let root = Rng::new(seed).fork("synth");
         let kinds = description.kinds.len();
         Self {
-            description,
-            draws: Draws {
-                arrivals: root.fork("arrivals"),
-                kinds: root.fork("kinds"),
-                prefixes: root.fork("prefixes"),
-                prompts: root.fork("prompts"),
-                outputs: root.fork("outputs"),
-                sessions: root.fork("sessions"),
-                names: root.fork("names"),
-            },
+            description: Arc::new(description),
+            arrivals: root.fork("arrivals"),
+            kinds: Deck::new(root.fork("kinds")),
+            names: root.fork("names"),
+            draws: (0..kinds).map(|nth| Draws::new(&root, nth)).collect(),
             left: limit,
             window: Vec::new(),
             windows: 0,
@@ -98,14 +113,14 @@ impl Generator {
         }
     }
 
-    /// Draws the times of the next window. Within a window each arrival falls anywhere by itself, as in a Poisson
-    /// process whose count is known, so only the count per window is even.
+    /// Draws the times of the next window. Within a window each arrival falls anywhere by itself,
+    /// as in a Poisson process whose count is known, so only the count per window is even.
     fn next_window(&mut self) {
         let window_s = self.description.window_s();
         let per_window = self.description.per_s * window_s;
         let count_to = |windows: u64| (per_window * windows as f64).round() as u64;
         let count = count_to(self.windows + 1) - count_to(self.windows);
-        let rng = &mut self.draws.arrivals;
+        let rng = &mut self.arrivals;
         let times: Vec<Span> = match self.description.bursts {
             None => {
                 let start = window_s * self.windows as f64;
@@ -134,27 +149,30 @@ impl Generator {
     }
 
     fn arrival(&mut self, at: Span) -> TraceRequest {
-        let nth = self.description.kind_shares.place(self.draws.kinds.unit());
-        let kind = self.description.kinds[nth].clone();
+        let nth = self.description.kind_shares.place(self.kinds.unit());
+        let description = Arc::clone(&self.description);
+        let kind = &description.kinds[nth];
         let Some(session) = &kind.session else {
-            let conversation = self.begun(nth, &kind, false);
+            let conversation = self.begun(nth, kind, false);
             return self.request(at, &conversation, None);
         };
         match &session.way {
             Way::Continues { share, recent } => {
-                let conversation = self.continued(nth, session, *share);
-                let conversation = conversation.unwrap_or_else(|| self.begun(nth, &kind, true));
+                let conversation = self.continued(nth, kind, session, *share);
+                let conversation = conversation.unwrap_or_else(|| self.begun(nth, kind, true));
                 self.remember(nth, *recent, &conversation);
                 self.request(at, &conversation, None)
             }
             Way::Turns { turns, delay_s } => {
-                let turns = turns.draw_whole(&mut self.draws.sessions).max(1);
-                let mut conversation = self.begun(nth, &kind, true);
+                let turns = turns.draw_whole(&mut self.draws[nth].goes_on).max(1);
+                let mut conversation = self.begun(nth, kind, true);
                 let first = self.request(at, &conversation, None);
                 for _ in 1..turns {
-                    let Some(next) = self.next_turn(&kind, session, &conversation) else { break };
+                    let Some(next) = self.next_turn(nth, kind, session, &conversation) else {
+                        break;
+                    };
                     conversation = next;
-                    let delay = Span::secs_f64(delay_s.draw(&mut self.draws.sessions));
+                    let delay = Span::secs_f64(delay_s.draw(&mut self.draws[nth].delay));
                     let turn = self.request(at, &conversation, Some(delay));
                     self.turns.push_back(turn);
                 }
@@ -165,9 +183,10 @@ impl Generator {
 
     /// A new conversation behind one of the kind's prefixes.
     fn begun(&mut self, nth: usize, kind: &Kind, in_session: bool) -> Conversation {
-        let prefix = kind.prefixes.place(self.draws.prefixes.unit()) as u64;
+        let prefix = kind.prefixes.place(self.draws[nth].prefix.unit()) as u64;
         let start = self.prefix_start[nth] + prefix * kind.prefix_ids;
-        let prompt = kind.prefix_tokens + kind.suffix.draw_whole(&mut self.draws.prompts).max(1);
+        let prompt =
+            kind.prefix_tokens + kind.suffix.draw_whole(&mut self.draws[nth].suffix).max(1);
         let shared: Vec<u64> = (start..start + kind.prefix_ids).collect();
         let session = self.session_next;
         self.session_next += u64::from(in_session);
@@ -175,33 +194,40 @@ impl Generator {
         Conversation {
             session: if in_session { session } else { 0 },
             prompt,
-            output: kind.output.draw_whole(&mut self.draws.outputs).max(1),
+            output: kind.output.draw_whole(&mut self.draws[nth].output).max(1),
             ids: self.ids(shared, prompt),
-            class: class.or_else(|| named(&self.description.classes, &mut self.draws.names)),
-            tenant: tenant.or_else(|| named(&self.description.tenants, &mut self.draws.names)),
+            class: class.or_else(|| named(&self.description.classes, &mut self.names)),
+            tenant: tenant.or_else(|| named(&self.description.tenants, &mut self.names)),
         }
     }
 
     /// The next turn of one of the conversations seen last, if this arrival is to continue one.
-    fn continued(&mut self, nth: usize, session: &Session, share: f64) -> Option<Conversation> {
-        let continues = self.draws.sessions.unit() < share;
+    fn continued(
+        &mut self,
+        nth: usize,
+        kind: &Kind,
+        session: &Session,
+        share: f64,
+    ) -> Option<Conversation> {
+        let continues = self.draws[nth].goes_on.unit() < share;
         let known = self.recent[nth].len() as u64;
         if !continues || known == 0 {
             return None;
         }
-        let parent = self.recent[nth][self.draws.sessions.below(known) as usize].clone();
-        let kind = self.description.kinds[nth].clone();
-        self.next_turn(&kind, session, &parent)
+        let parent = self.recent[nth][self.draws[nth].parent.below(known) as usize].clone();
+        self.next_turn(nth, kind, session, &parent)
     }
 
-    /// The turn after `parent`: its prompt, its answer, and a further question. `None` where that is too long.
+    /// The turn after `parent`: its prompt, its answer, and a further question. `None` where that
+    /// is too long.
     fn next_turn(
         &mut self,
+        nth: usize,
         kind: &Kind,
         session: &Session,
         parent: &Conversation,
     ) -> Option<Conversation> {
-        let question = session.question.draw_whole(&mut self.draws.prompts).max(1);
+        let question = session.question.draw_whole(&mut self.draws[nth].question).max(1);
         let prompt = parent.prompt + parent.output + question;
         if prompt > session.prompt_tokens_max {
             return None;
@@ -209,7 +235,7 @@ impl Generator {
         // The parent's last id covers less than a whole block, or one that went on with its answer.
         let whole = parent.prompt / u64::from(self.description.id_tokens);
         let ids = self.ids(parent.ids[..whole as usize].to_vec(), prompt);
-        let output = kind.output.draw_whole(&mut self.draws.outputs).max(1);
+        let output = kind.output.draw_whole(&mut self.draws[nth].output).max(1);
         Some(Conversation { prompt, output, ids, ..parent.clone() })
     }
 

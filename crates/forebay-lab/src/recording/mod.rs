@@ -1,0 +1,38 @@
+//! Records what one core was told and what it said, decides it again, and explains single
+//! decisions.
+//!
+//! | module | answers |
+//! |---|---|
+//! | `recorder` | how does a run become a file, without ever failing in its midst? |
+//! | `replay` | does today's core decide as the recorded one did? |
+//! | `explain` | why did one request go where it went? |
+//!
+//! A recording that replays differently shows a changed core, never a changed machine: the core has
+//! no clock and draws only from the recorded seed.
+
+mod explain;
+mod opened;
+mod recorder;
+mod replay;
+mod tap;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+pub use explain::explain;
+pub use recorder::{RECORDING_BYTES_MAX, Recorder, Start};
+pub use replay::{Difference, ReplayReport, replay};
+pub use tap::RecordingTap;
+
+/// What is wrong with a recording, or with the file it should become: where, what, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {what}\nhint: {remedy}", file.display())]
+pub struct RecordingFault {
+    /// The file.
+    pub file: PathBuf,
+    /// What is wrong, with the record where one is at fault.
+    pub what: String,
+    /// What to do about it.
+    pub remedy: String,
+}

@@ -1,0 +1,82 @@
+//! Listens to a simulated run, and records every core of it.
+
+use std::path::{Path, PathBuf};
+
+use forebay_core::{Input, Moment, Output, PoolId, Settings};
+
+use super::recorder::create_draft;
+use super::{RECORDING_BYTES_MAX, Recorder, RecordingFault, Start};
+use crate::service::Service;
+use crate::simulate::Tap;
+
+/// Records a run: the main pool's core to the file that was named, that of the n-th other pool to a
+/// file of the same name with `.pool-n` behind it, since a recording is of one core.
+#[derive(Debug)]
+pub struct RecordingTap {
+    file: PathBuf,
+    classes: Vec<String>,
+    tenants: Vec<String>,
+    recorders: Vec<Recorder>,
+    failed: Option<RecordingFault>,
+}
+
+impl RecordingTap {
+    /// Makes sure that the file can be written, before the run begins.
+    ///
+    /// Tenants that only the trace names have a number in the recording, and no name.
+    pub fn create(file: &Path, service: &Service) -> Result<Self, RecordingFault> {
+        let (draft, _) = create_draft(file)?;
+        // It was only tried: the recorder makes its own, and a run that never begins leaves none.
+        let _ = std::fs::remove_file(draft);
+        Ok(Self {
+            file: file.to_owned(),
+            classes: service.classes.iter().map(|class| class.name.clone()).collect(),
+            tenants: service.tenants.iter().map(|tenant| tenant.name.clone()).collect(),
+            recorders: Vec::new(),
+            failed: None,
+        })
+    }
+
+    /// Gives the files their names. False when one was cut at its bound.
+    pub fn finish(self) -> Result<bool, RecordingFault> {
+        if let Some(fault) = self.failed {
+            return Err(fault);
+        }
+        let mut whole = true;
+        for recorder in self.recorders {
+            whole &= recorder.finish()?;
+        }
+        Ok(whole)
+    }
+
+    fn file_of(&self, pool: PoolId) -> PathBuf {
+        match pool.0 {
+            0 => self.file.clone(),
+            nth => {
+                let mut name = self.file.clone().into_os_string();
+                name.push(format!(".pool-{nth}"));
+                name.into()
+            }
+        }
+    }
+}
+
+impl Tap for RecordingTap {
+    fn begins(&mut self, pool: PoolId, settings: &Settings, seed: u64) {
+        let start = Start { settings, seed, classes: &self.classes, tenants: &self.tenants };
+        match Recorder::create(&self.file_of(pool), &start, RECORDING_BYTES_MAX) {
+            Ok(recorder) => self.recorders.push(recorder),
+            Err(fault) => self.failed = self.failed.take().or(Some(fault)),
+        }
+    }
+    fn told(&mut self, pool: PoolId, now: Moment, input: &Input) {
+        if let Some(recorder) = self.recorders.get_mut(usize::from(pool.0)) {
+            recorder.input(now, input);
+        }
+    }
+    fn said(&mut self, pool: PoolId, now: Moment, output: &Output) {
+        if let Some(recorder) = self.recorders.get_mut(usize::from(pool.0)) {
+            recorder.output(now, output);
+        }
+    }
+}

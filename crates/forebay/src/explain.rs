@@ -1,0 +1,23 @@
+//! Explains what was decided about one request: `forebay explain`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Explains what was decided about one request, a paragraph for each decision.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: forebay explain run.rec 17")]
+pub(crate) struct Args {
+    /// A file that `--record` has written.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The request's number in the recording.
+    #[arg(value_name = "REQUEST")]
+    request: u64,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let text = forebay_lab::recording::explain(&args.file, args.request)?;
+    writeln!(std::io::stdout(), "{text}")?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,22 @@
+//! Decides a recorded run again: `forebay replay`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Decides a recorded run again and compares every decision.
+///
+/// Exits with 0 when all decisions are equal and with 1 at the first that differs.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: forebay replay run.rec")]
+pub(crate) struct Args {
+    /// A file that `--record` has written.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let report = forebay_lab::recording::replay(&args.file)?;
+    writeln!(std::io::stdout(), "{report}")?;
+    Ok(if report.is_equal() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}

@@ -1,0 +1,231 @@
+//! Runs a trace over a simulated fleet: `forebay simulate`.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use forebay_lab::engine::Preset;
+use forebay_lab::service::Service;
+use forebay_lab::simulate::{
+    Client, Knowledge, Mode, Plan, Summary, Thresholds, Tokens, run as simulate, table, write_rows,
+};
+use forebay_lab::trace::synth::Description;
+use forebay_lab::trace::{Notes, Requests, open_noting};
+use forebay_lab::whole_file::WholeFile;
+
+/// Runs a trace over a simulated fleet and says what it would cost.
+///
+/// Every latency is over all requests that were offered, from their scheduled time; one that was never served
+/// counts as infinitely late.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: forebay simulate --synth evidence --workers 2 --mode hold")]
+pub(crate) struct Args {
+    /// Traces, one run for each; `-` is standard input
+    #[arg(long, value_name = "FILE", num_args = 1.., required_unless_present = "synth")]
+    #[arg(help_heading = "Load", conflicts_with = "synth")]
+    trace: Vec<PathBuf>,
+    /// A synthetic trace: a shipped name or a file
+    #[arg(long, value_name = "NAME", help_heading = "Load")]
+    synth: Option<String>,
+    /// Requests of the synthetic trace
+    #[arg(long, value_name = "N", requires = "synth", help_heading = "Load")]
+    requests: Option<u64>,
+    /// Rate in multiples of the trace's
+    #[arg(long, value_name = "X", default_value_t = 1.0, help_heading = "Load")]
+    scale: f64,
+    /// How clients take a refusal: none, naive, backoff, retry-after, openai-python, openai-python-old
+    #[arg(long, value_name = "CLIENT", default_value_t = Client::None, help_heading = "Load")]
+    #[arg(hide_possible_values = true)]
+    retry: Client,
+
+    /// Number of workers, all of the engine preset
+    #[arg(long, value_name = "N", default_value_t = 2, help_heading = "Fleet")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    workers: u32,
+    /// Engine preset: a shipped name or a file
+    #[arg(long, value_name = "PRESET", default_value = "a100-40gb/qwen3-8b")]
+    #[arg(help_heading = "Fleet")]
+    engine: String,
+    /// One worker of this preset; repeat it for a mixed fleet
+    #[arg(long, value_name = "PRESET", help_heading = "Fleet")]
+    #[arg(conflicts_with_all = ["workers", "engine"])]
+    worker: Vec<String>,
+
+    /// How a worker is chosen
+    #[arg(long, value_name = "MODE", default_value = "hold", help_heading = "Policy")]
+    mode: Mode,
+    /// Classes, tenants and pools
+    #[arg(long, value_name = "FILE", help_heading = "Policy")]
+    classes: Option<PathBuf>,
+    /// Output tokens to expect, instead of the learned mean
+    #[arg(long, value_name = "TOKENS", help_heading = "Policy")]
+    expected_output: Option<u64>,
+    /// Where knowledge of the caches comes from
+    #[arg(long, value_name = "SOURCE", default_value = "events", help_heading = "Policy")]
+    knowledge: Source,
+    /// How far the believed KV capacity is off
+    #[arg(long, value_name = "PCT", default_value_t = 0.0, help_heading = "Policy")]
+    #[arg(allow_negative_numbers = true)]
+    capacity_error: f64,
+
+    /// Seed of every draw
+    #[arg(long, value_name = "S", default_value_t = 1, help_heading = "Output")]
+    seed: u64,
+    /// One JSON object a line and run
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+    /// Write each request as a line of JSON
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    requests_out: Option<PathBuf>,
+}
+
+/// Where knowledge of the caches comes from.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Source {
+    /// The engines' events
+    Events,
+    /// The core's own decisions
+    Own,
+}
+
+impl Source {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Events => "events",
+            Self::Own => "own",
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let workers = args.fleet()?;
+    let service = match &args.classes {
+        Some(file) => Service::load(file)?,
+        None => Service::single(),
+    };
+    let mut rows = args.requests_out.as_deref().map(WholeFile::create).transpose()?;
+    let mut stdout = std::io::stdout().lock();
+    for load in args.loads() {
+        let notes = Notes::default();
+        let (trace, requests) = args.open(&load, &notes)?;
+        let plan = Plan {
+            knowledge: match args.knowledge {
+                Source::Events => Knowledge::Events,
+                Source::Own => Knowledge::Own,
+            },
+            seed: args.seed,
+            service: service.clone(),
+            scale: args.scale,
+            expected_output: args.expected_output.map(Tokens),
+            capacity_error_pct: args.capacity_error,
+            client: args.retry,
+            ..Plan::new(trace, requests, workers.clone(), args.mode)
+        };
+        let record = simulate(plan)?;
+        let summary = Summary::of(&record, &Thresholds::default());
+        if let Some(rows) = &mut rows {
+            write_rows(&record, rows)?;
+        }
+        if args.json {
+            writeln!(stdout, "{}", summary.json())?;
+        } else {
+            write!(stdout, "{}", table(&summary))?;
+        }
+        say(&notes.lines(), &args.repeat(&load)?);
+    }
+    if let Some(rows) = rows {
+        rows.finish()?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[expect(clippy::print_stderr, reason = "this is talk, not data")]
+fn say(notes: &[String], repeat: &str) {
+    for note in notes {
+        eprintln!("note: {note}");
+    }
+    eprintln!("repeat: {repeat}");
+}
+
+/// Where one run's requests come from.
+enum Load<'a> {
+    Trace(&'a Path),
+    Synth(&'a str),
+}
+
+impl Args {
+    fn fleet(&self) -> anyhow::Result<Vec<Preset>> {
+        if self.worker.is_empty() {
+            return Ok(vec![Preset::resolve(&self.engine)?; self.workers as usize]);
+        }
+        self.worker.iter().map(|name| Ok(Preset::resolve(name)?)).collect()
+    }
+
+    fn loads(&self) -> Vec<Load<'_>> {
+        match &self.synth {
+            Some(name) => vec![Load::Synth(name)],
+            None => self.trace.iter().map(|file| Load::Trace(file)).collect(),
+        }
+    }
+
+    /// The name of a load and its requests.
+    fn open(&self, load: &Load<'_>, notes: &Notes) -> anyhow::Result<(String, Requests)> {
+        Ok(match load {
+            Load::Trace(file) => {
+                let name = file.file_name().unwrap_or(file.as_os_str());
+                (name.to_string_lossy().into_owned(), open_noting(file, notes)?)
+            }
+            Load::Synth(name) => {
+                let description = Description::find(name)?;
+                let requests = description.requests(self.seed, self.requests);
+                (description.name.clone(), requests)
+            }
+        })
+    }
+
+    /// The line that repeats the run of one load.
+    fn repeat(&self, load: &Load<'_>) -> Result<String, std::fmt::Error> {
+        let mut line = "forebay simulate".to_owned();
+        let mut flag = |name: &str, value: &str| write!(line, " --{name} {}", quoted(value));
+        match load {
+            Load::Trace(file) => flag("trace", &file.to_string_lossy())?,
+            Load::Synth(name) => flag("synth", name)?,
+        }
+        if let Some(requests) = self.requests {
+            flag("requests", &requests.to_string())?;
+        }
+        if self.worker.is_empty() {
+            flag("workers", &self.workers.to_string())?;
+            flag("engine", &self.engine)?;
+        }
+        self.worker.iter().try_for_each(|preset| flag("worker", preset))?;
+        flag("mode", self.mode.name())?;
+        flag("seed", &self.seed.to_string())?;
+        if let Some(file) = &self.classes {
+            flag("classes", &file.to_string_lossy())?;
+        }
+        flag("scale", &self.scale.to_string())?;
+        if let Some(tokens) = self.expected_output {
+            flag("expected-output", &tokens.to_string())?;
+        }
+        flag("knowledge", self.knowledge.name())?;
+        flag("capacity-error", &self.capacity_error.to_string())?;
+        flag("retry", self.retry.name())?;
+        if self.json {
+            line.push_str(" --json");
+        }
+        Ok(line)
+    }
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:+,@%".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}

@@ -1,0 +1,57 @@
+//! Writes the reference of the service file from the one table of its keys.
+
+use std::fmt::Write as _;
+
+use forebay_lab::service::TABLE;
+
+use super::NOTE;
+use crate::workspace::Workspace;
+
+const ABOUT: &str = "\
+The file that says what happens at the door: classes, tenants, pools, the gate and bounds. These are
+its keys that hold numbers; the others are explained in [overload](../concepts/overload.md). All
+faults of a file are reported at once, each with its line.";
+
+/// A table for each table of the file, in its own order.
+pub(super) fn page(_: &Workspace) -> anyhow::Result<String> {
+    let mut page = format!("# The service file\n\n{NOTE}\n\n{ABOUT}\n");
+    let mut tables: Vec<&str> = TABLE.iter().map(|key| key.table).collect();
+    tables.dedup();
+    for table in tables {
+        write!(page, "\n## `{table}`\n\n| key | value | without it |\n|---|---|---|\n")?;
+        for key in TABLE.iter().filter(|key| key.table == table) {
+            writeln!(page, "| `{}` | {} | {} |", key.name, key.wanted(), key.why)?;
+        }
+    }
+    Ok(page)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use forebay_lab::service::Service;
+
+    use super::page;
+    use crate::workspace::Workspace;
+
+    #[test]
+    fn the_examples_of_the_page_on_overload_are_one_valid_file() {
+        let name = "docs/concepts/overload.md";
+        let text = Workspace::find().unwrap().read(name).unwrap();
+        let blocks = text.split("```").filter_map(|block| block.strip_prefix("toml\n"));
+        let joined = blocks.collect::<Vec<_>>().join("\n");
+        let service = Service::parse(Path::new(name), &joined).unwrap_or_else(|error| {
+            panic!("{error}");
+        });
+        assert_eq!(service.classes.len(), 3);
+    }
+
+    #[test]
+    fn every_table_of_keys_has_one_section() {
+        let text = page(&Workspace::find().unwrap()).unwrap();
+        for table in ["class", "tenant", "pool", "gate", "limits"] {
+            assert_eq!(text.matches(&format!("\n## `{table}`\n")).count(), 1, "{table}");
+        }
+    }
+}
