@@ -1,10 +1,10 @@
 //! The forebay program.
 
+mod drill;
 mod explain;
 mod replay;
 mod simulate;
 mod trace;
-mod drill;
 
 use std::process::ExitCode;
 

@@ -9,6 +9,7 @@
 //! | [`measure`] | reduces a run to its figures |
 //! | [`row`] | brings the seeds of a cell together |
 //! | [`verdict`] | decides GO, NO-GO or INCONCLUSIVE |
+//! | [`digest`] | names files and criteria by their hash |
 //! | [`published`] | holds predictions against figures of real engines |
 //! | [`table`] | prints what a person reads at a terminal |
 
@@ -22,6 +23,7 @@ use serde::Serialize;
 use crate::simulate::{RunRecord, SimulateError, Summary};
 
 pub mod criteria;
+pub mod digest;
 #[cfg(test)]
 pub(crate) mod fake;
 pub mod matrix;

@@ -21,7 +21,7 @@ pub enum Source {
     /// A description, from which each seed makes its own requests, the same for every arm.
     Synthetic {
         /// The description.
-        description: Description,
+        description: Box<Description>,
         /// It ships with the program, so its name says what it is.
         shipped: bool,
     },
@@ -31,7 +31,7 @@ impl Source {
     /// A synthetic trace by the name of a shipped description or the path of another.
     pub fn synthetic(name: &str) -> Result<Self, TraceError> {
         let shipped = Description::names().any(|shipped| shipped == name);
-        Ok(Self::Synthetic { description: Description::find(name)?, shipped })
+        Ok(Self::Synthetic { description: Box::new(Description::find(name)?), shipped })
     }
 
     /// Its name in the results: a file's without its folder.

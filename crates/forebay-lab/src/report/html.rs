@@ -82,7 +82,8 @@ pub fn paragraph(text: &str) -> String {
 
 /// A list of sentences.
 pub fn list(items: &[String]) -> String {
-    let items: String = items.iter().map(|item| format!("<li>{}</li>\n", Escaped(item))).collect();
+    let item = |item: &String| format!("<li>{}</li>\n", Escaped(item));
+    let items = items.iter().map(item).collect::<Vec<_>>().concat();
     format!("<ul>\n{items}</ul>\n")
 }
 

@@ -11,7 +11,7 @@ const COLUMNS: usize = 3;
 const ROW: f64 = 20.0;
 const LEFT: f64 = 150.0;
 /// Room at the right of each panel for what it says in figures.
-const LABEL: f64 = 132.0;
+const LABEL: f64 = 140.0;
 
 /// Completion by number of workers and arm.
 pub(super) fn figure(drill: &Drill) -> Figure {

@@ -36,7 +36,7 @@ pub(super) fn figure(drill: &Drill) -> Figure {
         panel.ground(&mut canvas);
         panel.x_axis(&mut canvas, &|tenth| format!("{tenth:.0}"), true);
         if line + 1 == lines || nth + columns >= of_arms.len() {
-            let place = ((panel.left() + panel.right()) / 2.0, panel.bottom() + 32.0);
+            let place = (f64::midpoint(panel.left(), panel.right()), panel.bottom() + 32.0);
             canvas.text("note", place, Anchor::Middle, "tenth of the arrivals");
         }
         let style = style(drill, *arm);

@@ -32,7 +32,7 @@ pub(super) fn figure(drill: &Drill) -> Option<Figure> {
         "note",
         (LEFT, 27.0),
         Anchor::Start,
-        "dark: held in the gateway; pale: inside the engines",
+        "strong: held in the gateway; pale: inside the engines",
     );
     canvas.text("name", (LEFT + width + GAP, 12.0), Anchor::Start, "KV blocks in use");
     canvas.text(
