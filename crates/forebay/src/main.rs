@@ -3,6 +3,7 @@
 mod drill;
 mod explain;
 mod replay;
+mod scenario;
 mod simulate;
 mod trace;
 
@@ -20,20 +21,22 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Simulate(simulate::Args),
-    Explain(explain::Args),
-    Replay(replay::Args),
-    Trace(trace::Args),
     Drill(drill::Args),
+    Simulate(simulate::Args),
+    Scenario(scenario::Args),
+    Trace(trace::Args),
+    Replay(replay::Args),
+    Explain(explain::Args),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::Simulate(args) => simulate::run(&args),
-        Command::Explain(args) => explain::run(&args),
-        Command::Replay(args) => replay::run(&args),
-        Command::Trace(args) => trace::run(&args),
         Command::Drill(args) => drill::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
+        Command::Scenario(args) => scenario::run(&args),
+        Command::Trace(args) => trace::run(&args),
+        Command::Replay(args) => replay::run(&args),
+        Command::Explain(args) => explain::run(&args),
     };
     done.unwrap_or_else(|error| {
         #[expect(clippy::print_stderr, reason = "this is where talk goes to")]

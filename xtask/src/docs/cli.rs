@@ -10,7 +10,9 @@ use crate::workspace::Workspace;
 
 /// One section for each command, in the order of the program's own help.
 pub(super) fn page(workspace: &Workspace) -> anyhow::Result<String> {
-    Workspace::must(workspace.cargo(&["build", "--quiet", "--package", "forebay"]))?;
+    // Built as `cargo test --workspace` builds it: alone, it would get its dependencies with other
+    // features, and a fresh clone would compile most of them twice.
+    Workspace::must(workspace.cargo(&["build", "--quiet", "--workspace", "--bins", "--tests"]))?;
     let mut page = format!("# The command line\n\n{NOTE}\n");
     let mut left = vec![Vec::new()];
     while let Some(words) = left.pop() {
