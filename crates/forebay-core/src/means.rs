@@ -19,17 +19,17 @@ const DEPTHS: [usize; 5] = [1, 4, 16, 64, 256];
 const COUNT_MIN: u32 = 8;
 /// What is expected before anything has finished: between a classifier's answer and a chat's.
 const MEAN_START: f64 = 256.0;
-/// A running mean forgets at this rate once it has as many samples.
-const WINDOW: u32 = 64;
+/// Samples after which a mean output forgets: prompts of one kind change their kind seldom.
+const OUTPUT_WINDOW: u32 = 64;
 
-/// A running mean: exact for the first [`WINDOW`] samples, exponential after.
+/// A running mean: exact for the first `WINDOW` samples, exponential after.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RunningMean {
+pub(crate) struct RunningMean<const WINDOW: u32> {
     count: u32,
     mean: f64,
 }
 
-impl RunningMean {
+impl<const WINDOW: u32> RunningMean<WINDOW> {
     pub(crate) fn add(&mut self, sample: f64) {
         self.count = self.count.saturating_add(1);
         self.mean += (sample - self.mean) / f64::from(self.count.min(WINDOW));
@@ -41,14 +41,16 @@ impl RunningMean {
     }
 }
 
+type OutputMean = RunningMean<OUTPUT_WINDOW>;
+
 /// Mean outputs by tenant and prefix, in bounded memory.
 #[derive(Debug)]
 pub(crate) struct OutputMeans {
     /// Two generations: when the young one is full it becomes the old one, so that a mean that
     /// nobody asked for during a whole generation is forgotten.
-    young: HashMap<u64, RunningMean, Fixed>,
-    old: HashMap<u64, RunningMean, Fixed>,
-    all: RunningMean,
+    young: HashMap<u64, OutputMean, Fixed>,
+    old: HashMap<u64, OutputMean, Fixed>,
+    all: OutputMean,
     generation_max: usize,
 }
 
@@ -59,7 +61,7 @@ impl OutputMeans {
         Self {
             young: HashMap::default(),
             old: HashMap::default(),
-            all: RunningMean::default(),
+            all: OutputMean::default(),
             generation_max,
         }
     }
@@ -71,7 +73,7 @@ impl OutputMeans {
             .filter(|mean| mean.count >= COUNT_MIN)
             .last()
             .or(Some(&self.all))
-            .and_then(RunningMean::get)
+            .and_then(OutputMean::get)
             .unwrap_or(MEAN_START);
         let bound = arrival.output_max.map_or(u64::MAX, |bound| bound.0);
         Tokens((mean.round() as u64).min(bound).max(1))

@@ -7,21 +7,27 @@ use crate::units::{Moment, Span, Tokens};
 /// the short ones, since the long ones have not finished yet.
 const FINISHED_MIN: u32 = 64;
 
+/// Samples after which a pace forgets: many enough that noise alone seldom moves it by a fifth,
+/// which would make the keys of the whole queue anew, few enough to follow a fleet that changes.
+const PACE_WINDOW: u32 = 128;
+/// The same for the mean arrival, which scatters more and changes less.
+const UNCACHED_WINDOW: u32 = 1024;
+
 /// How fast the fleet works.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace {
-    need: RunningMean,
-    need_secs: RunningMean,
+    need: RunningMean<PACE_WINDOW>,
+    need_secs: RunningMean<PACE_WINDOW>,
     finished: u32,
     /// KV need in flight, and the same times its moment of dispatch in seconds: their ratio is the
     /// mean moment of dispatch, weighted by need.
     flying: f64,
     flying_since: f64,
     flights: u32,
-    prefill_secs: RunningMean,
-    prefill_tokens: RunningMean,
-    token_secs: RunningMean,
-    uncached: RunningMean,
+    prefill_secs: RunningMean<PACE_WINDOW>,
+    prefill_tokens: RunningMean<PACE_WINDOW>,
+    token_secs: RunningMean<PACE_WINDOW>,
+    uncached: RunningMean<UNCACHED_WINDOW>,
 }
 
 impl Pace {

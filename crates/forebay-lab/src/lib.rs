@@ -7,16 +7,18 @@
 //! | [`presets`] | which engines are known? |
 //! | [`service`] | what happens at the door: which classes, tenants and pools are there? |
 //! | [`simulate`] | what does a fleet of those engines do under one way of routing? |
-//! | [`whole_file`] | how does a file appear whole or not at all? |
+//! | [`recording`] | what was decided in a run, why, and would it be decided so again? |
+//! | [`scenario`] | does a claim about the whole hold, whatever happens? |
 //! | [`drill`] | which way of routing meets its criteria, and which does not? |
 //! | [`report`] | what does that look like on paper? |
-//! | [`recording`] | what was decided in a run, why, and would it be decided so again? |
+//! | [`whole_file`] | how does a file appear whole or not at all? |
 
 pub mod drill;
 pub mod engine;
 pub mod presets;
 pub mod recording;
 pub mod report;
+pub mod scenario;
 pub mod service;
 pub mod simulate;
 pub mod trace;

@@ -1,8 +1,11 @@
 //! The forebay program.
 
+mod drill;
 mod explain;
 mod replay;
+mod scenario;
 mod simulate;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -18,16 +21,22 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Drill(drill::Args),
     Simulate(simulate::Args),
-    Explain(explain::Args),
+    Scenario(scenario::Args),
+    Trace(trace::Args),
     Replay(replay::Args),
+    Explain(explain::Args),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
+        Command::Drill(args) => drill::run(&args),
         Command::Simulate(args) => simulate::run(&args),
-        Command::Explain(args) => explain::run(&args),
+        Command::Scenario(args) => scenario::run(&args),
+        Command::Trace(args) => trace::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Explain(args) => explain::run(&args),
     };
     done.unwrap_or_else(|error| {
         #[expect(clippy::print_stderr, reason = "this is where talk goes to")]

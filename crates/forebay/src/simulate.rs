@@ -7,9 +7,11 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use forebay_lab::engine::Preset;
+use forebay_lab::recording::RecordingTap;
 use forebay_lab::service::Service;
 use forebay_lab::simulate::{
-    Client, Knowledge, Mode, Plan, Summary, Thresholds, Tokens, run as simulate, table, write_rows,
+    Client, Knowledge, Mode, Plan, RunRecord, Summary, Thresholds, Tokens, run as simulate,
+    run_tapped, table, write_rows,
 };
 use forebay_lab::trace::synth::Description;
 use forebay_lab::trace::{Notes, Requests, open_noting};
@@ -79,6 +81,9 @@ pub(crate) struct Args {
     /// Write each request as a line of JSON
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     requests_out: Option<PathBuf>,
+    /// Record the run, for `forebay replay` and `forebay explain`
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    record: Option<PathBuf>,
 }
 
 /// Where knowledge of the caches comes from.
@@ -101,6 +106,9 @@ impl Source {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let workers = args.fleet()?;
+    if args.record.is_some() && args.trace.len() > 1 {
+        anyhow::bail!("a recording holds one run\nhint: name one trace with `--record`");
+    }
     let service = match &args.classes {
         Some(file) => Service::load(file)?,
         None => Service::single(),
@@ -123,7 +131,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             client: args.retry,
             ..Plan::new(trace, requests, workers.clone(), args.mode)
         };
-        let record = simulate(plan)?;
+        let record = match &args.record {
+            Some(file) => recorded(plan, file)?,
+            None => simulate(plan)?,
+        };
         let summary = Summary::of(&record, &Thresholds::default());
         if let Some(rows) = &mut rows {
             write_rows(&record, rows)?;
@@ -141,10 +152,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Makes a run and records it.
+fn recorded(plan: Plan, file: &Path) -> anyhow::Result<RunRecord> {
+    let mut tap = RecordingTap::create(file, &plan.service)?;
+    let record = run_tapped(plan, &mut tap)?;
+    if !tap.finish()? {
+        say_note("the recording reached its bound, and the end of the run is not in it");
+    }
+    Ok(record)
+}
+
+#[expect(clippy::print_stderr, reason = "this is talk, not data")]
+fn say_note(note: &str) {
+    eprintln!("note: {note}");
+}
+
 #[expect(clippy::print_stderr, reason = "this is talk, not data")]
 fn say(notes: &[String], repeat: &str) {
     for note in notes {
-        eprintln!("note: {note}");
+        say_note(note);
     }
     eprintln!("repeat: {repeat}");
 }

@@ -23,8 +23,13 @@ use crate::request::{Arrival, WorkerId};
 use crate::settings::{Knowledge, Settings};
 use crate::units::{BlockHash, Moment, Tokens};
 
-/// Where a worker stands in the orders of the fleet.
-type Standing = ((Tokens, Tokens, WorkerId), (Reverse<Tokens>, WorkerId));
+/// Where an open worker stands in the orders of the fleet.
+#[derive(Clone, Copy, Debug)]
+struct Standing {
+    empty: (Tokens, Tokens, WorkerId),
+    roomy: (Reverse<Tokens>, WorkerId),
+    is_idle: bool,
+}
 
 /// The workers of a pool. A worker has a slot, dense and reused, for as long as it is known.
 #[derive(Debug, Default)]
@@ -37,6 +42,8 @@ pub(crate) struct Fleet {
     emptiest: BTreeSet<(Tokens, Tokens, WorkerId)>,
     /// Open workers by room, the roomiest first.
     roomiest: BTreeSet<(Reverse<Tokens>, WorkerId)>,
+    /// Open workers that run nothing.
+    idle_len: usize,
     /// Slots of usable workers in order of id.
     usable: Vec<u32>,
     /// KV that may be committed over all usable workers.
@@ -108,6 +115,12 @@ impl Fleet {
     /// Open workers, the roomiest first.
     pub(crate) fn roomiest(&self) -> impl Iterator<Item = u32> + '_ {
         self.roomiest.iter().map(|(_, id)| self.by_id[id])
+    }
+
+    /// Whether no open worker has so much room, nor is idle and takes what comes.
+    pub(crate) fn is_full_for(&self, need: Tokens) -> bool {
+        let roomiest = self.roomiest.first().map_or(Tokens::ZERO, |(Reverse(room), _)| *room);
+        self.idle_len == 0 && roomiest < need
     }
 
     /// Number of open workers.
@@ -234,16 +247,22 @@ impl Fleet {
         }
         let committed = worker.committed(settings.block_size);
         let room = worker.room(settings.block_size);
-        let standing = ((worker.backlog, committed, worker.id), (Reverse(room), worker.id));
-        self.emptiest.insert(standing.0);
-        self.roomiest.insert(standing.1);
+        let standing = Standing {
+            empty: (worker.backlog, committed, worker.id),
+            roomy: (Reverse(room), worker.id),
+            is_idle: worker.running.is_empty(),
+        };
+        self.emptiest.insert(standing.empty);
+        self.roomiest.insert(standing.roomy);
+        self.idle_len += usize::from(standing.is_idle);
         self.standings[slot as usize] = Some(standing);
     }
 
     fn unstand(&mut self, slot: u32) {
-        if let Some((empty, roomy)) = self.standings[slot as usize].take() {
-            self.emptiest.remove(&empty);
-            self.roomiest.remove(&roomy);
+        if let Some(standing) = self.standings[slot as usize].take() {
+            self.emptiest.remove(&standing.empty);
+            self.roomiest.remove(&standing.roomy);
+            self.idle_len -= usize::from(standing.is_idle);
         }
     }
 

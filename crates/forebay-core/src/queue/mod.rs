@@ -85,6 +85,7 @@ impl Queue {
     }
 
     /// Number of flows that have something waiting or running.
+    #[cfg(any(test, debug_assertions))]
     pub(crate) fn flows_len(&self) -> usize {
         self.flows_len
     }

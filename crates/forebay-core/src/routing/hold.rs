@@ -255,6 +255,10 @@ impl Core {
         if order == HoldOrder::FirstCome && behind {
             return None;
         }
+        // What can't be shared must fit somewhere in any case: most arrivals on a full fleet end here.
+        if self.fleet.is_full_for(tail(arrival, self.settings.block_size) + waiting.output) {
+            return None;
+        }
         let mut best = Best::default();
         let mut groups: Vec<Group<'_>> = Vec::new();
         self.fleet.groups(arrival, &mut groups);

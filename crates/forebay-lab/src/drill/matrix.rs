@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use forebay_core::Mode;
+use serde::Serialize;
 
 /// How the fleet of a run differs from the engine's preset.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Variation {
     /// The workers' true KV tokens, in percent above or below the preset's. The core knows.
     pub kv_pct: i32,

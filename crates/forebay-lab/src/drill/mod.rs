@@ -3,6 +3,7 @@
 //! | module | does |
 //! |---|---|
 //! | [`criteria`] | reads what an arm is held to |
+//! | [`progress`] | says on a terminal how far it is |
 //! | [`matrix`] | runs every cell of workers × seed × arm on all cores |
 //! | [`stage`] | sets a cell up as a simulation |
 //! | [`measure`] | reduces a run to its figures |
@@ -11,9 +12,14 @@
 //! | [`published`] | holds predictions against figures of real engines |
 //! | [`table`] | prints what a person reads at a terminal |
 
-use forebay_core::{HoldOrder, KvPreset, Mode};
+use std::collections::BTreeSet;
 
-use crate::simulate::{RunRecord, Summary};
+pub use forebay_core::Mode;
+use forebay_core::{HoldOrder, KvPreset};
+
+use serde::Serialize;
+
+use crate::simulate::{RunRecord, SimulateError, Summary};
 
 pub mod criteria;
 #[cfg(test)]
@@ -21,6 +27,7 @@ pub(crate) mod fake;
 pub mod matrix;
 pub mod measure;
 pub mod notation;
+pub mod progress;
 pub mod published;
 pub mod row;
 pub mod stage;
@@ -30,6 +37,7 @@ pub mod verdict;
 use criteria::Criteria;
 use matrix::{Cell, Variation};
 use measure::Measured;
+use stage::Stage;
 use verdict::{Observed, Outcome, Verdict};
 
 /// The arms of a drill that names none: three things that others do, and three steps towards `hold`.
@@ -65,6 +73,42 @@ pub struct Design {
 }
 
 impl Design {
+    /// Refuses what can't be drilled on this stage.
+    pub fn check(&self, stage: &Stage) -> Result<(), DrillError> {
+        let refuse = |what: String, remedy: &str| {
+            Err(DrillError::Design { what, remedy: remedy.to_owned() })
+        };
+        if self.workers.is_empty() || self.workers.contains(&0) {
+            return refuse("a fleet of no workers".to_owned(), "say --workers 2,4,8");
+        }
+        if self.seeds.is_empty() {
+            return refuse("no seeds, so no runs".to_owned(), "say --seeds 3");
+        }
+        if self.arms.is_empty() {
+            return refuse("no arms, so nothing to judge".to_owned(), "say --arm hold");
+        }
+        let twice = |(nth, arm): (usize, &Mode)| self.arms[..nth].contains(arm).then_some(*arm);
+        if let Some(arm) = self.arms.iter().enumerate().find_map(twice) {
+            return refuse(
+                format!("arm {arm} is named twice"),
+                "name each arm once, the one under test last",
+            );
+        }
+        let classes = &stage.service.classes;
+        let unserved = self.criteria.list().iter().find_map(|criterion| {
+            let name = criterion.class.as_ref()?;
+            classes.iter().all(|class| class.name != *name).then_some(name)
+        });
+        if let Some(name) = unserved {
+            let known: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();
+            return refuse(
+                format!("the criteria name the class `{name}`, which is not served"),
+                &format!("served are {}; --classes names the file of classes", known.join(", ")),
+            );
+        }
+        Ok(())
+    }
+
     /// Every run to be made: by number of workers, seed and arm; then those for the sensitivity.
     pub fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
@@ -97,14 +141,67 @@ pub struct Run {
     pub measured: Measured,
     /// Its summary as one line of JSON.
     pub summary: String,
+    /// What the reader of its trace passed over.
+    pub notes: Vec<String>,
 }
 
 impl Run {
     /// The figures of a record and of the summary that was made of it.
     pub fn of(cell: Cell, record: &RunRecord, summary: &Summary) -> Self {
-        let json = serde_json::to_string(summary).expect("a summary is always JSON");
-        Self { cell, measured: Measured::of(record, summary), summary: json }
+        let varied = (cell.variation != Variation::NONE).then_some(cell.variation);
+        let json = serde_json::to_string(&Line { summary, varied });
+        let summary_line = json.expect("a summary is always JSON");
+        Self {
+            cell,
+            measured: Measured::of(record, summary),
+            summary: summary_line,
+            notes: Vec::new(),
+        }
     }
+}
+
+/// A summary with what was varied, if anything was.
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    summary: &'a Summary,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    varied: Option<Variation>,
+}
+
+/// Why a drill can't be held, or came to no end.
+#[derive(Debug, thiserror::Error)]
+pub enum DrillError {
+    /// There is nothing to run, or the same thing twice.
+    #[error("{what}\nhint: {remedy}")]
+    Design {
+        /// What is wrong.
+        what: String,
+        /// What to do about it.
+        remedy: String,
+    },
+    /// A run could not be made.
+    #[error("{arm} on {workers} workers, seed {seed}: {source}")]
+    Run {
+        /// The arm.
+        arm: Mode,
+        /// Number of workers.
+        workers: u32,
+        /// The seed.
+        seed: u64,
+        /// Why.
+        source: SimulateError,
+    },
+}
+
+/// Holds the drill: makes every run on all cores, and judges the arms. `done` is called after each run.
+pub fn hold(design: Design, stage: &Stage, done: &(dyn Fn() + Sync)) -> Result<Drill, DrillError> {
+    let make = |cell: &Cell| {
+        let Cell { arm, workers, seed, .. } = *cell;
+        stage.run(cell).map_err(|source| DrillError::Run { arm, workers, seed, source })
+    };
+    let runs = matrix::run(&design.cells(), &make, done)?;
+    Ok(Drill::of(design, runs))
 }
 
 /// What came of a drill.
@@ -160,6 +257,13 @@ impl Drill {
         self.runs.iter().chain(&self.varied).filter(move |run| {
             run.cell.arm == arm && run.cell.variation == variation && run.cell.workers == smallest
         })
+    }
+
+    /// What the readers of the traces passed over, each said once.
+    pub fn notes(&self) -> Vec<&str> {
+        let notes: BTreeSet<&str> =
+            self.runs.iter().flat_map(|run| &run.notes).map(String::as_str).collect();
+        notes.into_iter().collect()
     }
 
     /// The smallest number of workers: where saturation shows.

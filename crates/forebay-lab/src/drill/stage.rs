@@ -11,7 +11,7 @@ use crate::engine::Preset;
 use crate::service::Service;
 use crate::simulate::{self, Plan, SimulateError, Summary, Thresholds};
 use crate::trace::synth::Description;
-use crate::trace::{self, Requests, TraceError};
+use crate::trace::{self, Notes, Requests, TraceError};
 
 /// Where the requests come from.
 #[derive(Clone, Debug)]
@@ -34,9 +34,9 @@ impl Source {
     }
 
     /// The requests that a seed stands for.
-    fn requests(&self, seed: u64) -> Result<Requests, TraceError> {
+    fn requests(&self, seed: u64, notes: &Notes) -> Result<Requests, TraceError> {
         match self {
-            Self::File(path) => trace::open(path),
+            Self::File(path) => trace::open_noting(path, notes),
             Self::Synthetic(description) => Ok(description.requests(seed, None)),
         }
     }
@@ -62,7 +62,8 @@ impl Stage {
     pub fn run(&self, cell: &Cell) -> Result<Run, SimulateError> {
         let worker = self.worker(cell);
         let workers = vec![worker; cell.workers as usize];
-        let requests = self.source.requests(cell.seed)?;
+        let notes = Notes::default();
+        let requests = self.source.requests(cell.seed, &notes)?;
         let mut plan = Plan::new(self.source.name(), requests, workers, cell.arm);
         plan.seed = cell.seed;
         plan.service = self.service.clone();
@@ -70,7 +71,7 @@ impl Stage {
         plan.capacity_error_pct = f64::from(cell.variation.belief_pct);
         let record = simulate::run(plan)?;
         let summary = Summary::of(&record, &self.thresholds);
-        Ok(Run::of(*cell, &record, &summary))
+        Ok(Run { notes: notes.lines(), ..Run::of(*cell, &record, &summary) })
     }
 
     /// The engine's preset with the cell's variation.

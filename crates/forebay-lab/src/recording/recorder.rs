@@ -1,13 +1,12 @@
 //! Writes a run down while it happens.
 
-use std::fs::File;
-use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use forebay_core::{Input, Moment, Output, Settings, WORDS_VERSION};
 use forebay_wire::recording::{Ending, Header, Kind, RecordingError, Writer};
 
 use super::RecordingFault;
+use crate::whole_file::{UnwritableFile, WholeFile};
 
 /// Most bytes of one recording: hours of a busy pool, and less than a disk of today notices.
 pub const RECORDING_BYTES_MAX: u64 = 2 << 30;
@@ -32,17 +31,14 @@ pub struct Start<'a> {
 #[derive(Debug)]
 pub struct Recorder {
     file: PathBuf,
-    draft: PathBuf,
-    /// `None` once something went wrong.
-    writer: Option<Writer<BufWriter<File>>>,
-    failed: Option<RecordingError>,
+    /// What is written so far, or what went wrong.
+    writer: Result<Writer<WholeFile>, RecordingError>,
     words: Vec<u64>,
 }
 
 impl Recorder {
     /// Begins a recording of at most `bytes_max` bytes.
     pub fn create(file: &Path, start: &Start<'_>, bytes_max: u64) -> Result<Self, RecordingFault> {
-        let (draft, out) = create_draft(file)?;
         let mut settings = Vec::new();
         start.settings.to_words(&mut settings);
         let header = Header {
@@ -53,12 +49,9 @@ impl Recorder {
             classes: start.classes.to_vec(),
             tenants: start.tenants.to_vec(),
         };
-        let mut recorder =
-            Self { file: file.to_owned(), draft, writer: None, failed: None, words: Vec::new() };
-        let writer = Writer::new(BufWriter::new(out), &header, bytes_max)
-            .map_err(|error| fault(file, &error))?;
-        recorder.writer = Some(writer);
-        Ok(recorder)
+        let out = WholeFile::create(file)?;
+        let writer = Writer::new(out, &header, bytes_max).map_err(|error| fault(file, &error))?;
+        Ok(Self { file: file.to_owned(), writer: Ok(writer), words: Vec::new() })
     }
 
     /// Writes down what the core is told.
@@ -76,51 +69,26 @@ impl Recorder {
     }
 
     fn write(&mut self, kind: Kind, at: Moment) {
-        if let Some(writer) = &mut self.writer
+        if let Ok(writer) = &mut self.writer
             && let Err(error) = writer.write(kind, at.0, &self.words)
         {
-            self.failed = Some(error);
-            self.writer = None;
+            self.writer = Err(error);
         }
     }
 
     /// Gives the file its name. False when the recording was cut at its bound.
-    pub fn finish(mut self) -> Result<bool, RecordingFault> {
-        if let Some(error) = self.failed.take() {
-            return Err(fault(&self.file, &error));
-        }
-        let writer = self.writer.take().expect("a recorder without a writer has failed");
-        let (_, ending) = writer.finish().map_err(|error| fault(&self.file, &error))?;
-        std::fs::rename(&self.draft, &self.file)
-            .map_err(|error| fault(&self.file, &error.into()))?;
+    pub fn finish(self) -> Result<bool, RecordingFault> {
+        let finished = self.writer.and_then(Writer::finish);
+        let (out, ending) = finished.map_err(|error| fault(&self.file, &error))?;
+        out.finish()?;
         Ok(ending == Ending::Complete)
     }
 }
 
-impl Drop for Recorder {
-    /// Takes the draft away when the run did not come to its end. After [`Recorder::finish`] there
-    /// is none.
-    fn drop(&mut self) {
-        drop(self.writer.take());
-        // Nothing can be done, and nobody told, when even this fails.
-        let _ = std::fs::remove_file(&self.draft);
+impl From<UnwritableFile> for RecordingFault {
+    fn from(error: UnwritableFile) -> Self {
+        fault(&error.file, &error.source.into())
     }
-}
-
-/// The file that a recording is written to until it is whole, in the same folder.
-pub(super) fn create_draft(file: &Path) -> Result<(PathBuf, File), RecordingFault> {
-    let Some(name) = file.file_name().filter(|_| !file.is_dir()) else {
-        return Err(RecordingFault {
-            file: file.to_owned(),
-            what: "a recording can't be written to a folder".to_owned(),
-            remedy: "name a file inside it".to_owned(),
-        });
-    };
-    let mut name = name.to_owned();
-    name.push(".part");
-    let draft = file.with_file_name(name);
-    let out = File::create(&draft).map_err(|error| fault(file, &error.into()))?;
-    Ok((draft, out))
 }
 
 fn fault(file: &Path, error: &RecordingError) -> RecordingFault {

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use forebay_core::{Input, Moment, Output, PoolId, Settings};
 
-use super::recorder::create_draft;
 use super::{RECORDING_BYTES_MAX, Recorder, RecordingFault, Start};
 use crate::service::Service;
 use crate::simulate::Tap;
+use crate::whole_file::WholeFile;
 
 /// Records a run: the main pool's core to the file that was named, that of the n-th other pool to a
 /// file of the same name with `.pool-n` behind it, since a recording is of one core.
@@ -25,9 +25,8 @@ impl RecordingTap {
     ///
     /// Tenants that only the trace names have a number in the recording, and no name.
     pub fn create(file: &Path, service: &Service) -> Result<Self, RecordingFault> {
-        let (draft, _) = create_draft(file)?;
-        // It was only tried: the recorder makes its own, and a run that never begins leaves none.
-        let _ = std::fs::remove_file(draft);
+        // Only tried: the recorder makes its own, once the run begins.
+        drop(WholeFile::create(file)?);
         Ok(Self {
             file: file.to_owned(),
             classes: service.classes.iter().map(|class| class.name.clone()).collect(),

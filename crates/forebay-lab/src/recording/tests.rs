@@ -220,7 +220,7 @@ fn a_recording_that_can_not_be_written_is_refused_before_the_run() {
     let error = Recorder::create(&missing, &start, RECORDING_BYTES_MAX).unwrap_err().to_string();
     assert!(error.contains("hint: name a file in a folder that exists"), "{error}");
     let error = Recorder::create(&folder.0, &start, RECORDING_BYTES_MAX).unwrap_err().to_string();
-    assert!(error.contains("can't be written to a folder"), "{error}");
+    assert!(error.contains("can't be written: it is a folder"), "{error}");
     let error = Recorder::create(&folder.file(), &start, 10).unwrap_err().to_string();
     assert!(error.contains("hint: allow the recording more bytes"), "{error}");
     assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 0, "no draft is left");

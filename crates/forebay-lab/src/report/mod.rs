@@ -21,6 +21,7 @@ pub mod escape;
 pub mod figures;
 mod folder;
 pub mod html;
+mod origin;
 mod page;
 pub mod svg;
 #[cfg(test)]
@@ -28,18 +29,8 @@ mod tests;
 mod verdicts;
 
 pub use folder::{FolderError, check};
+pub use origin::Origin;
 pub use verdicts::verdicts_json;
-
-/// What a report says of how it came about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
-    /// The command that repeats it.
-    pub command: String,
-    /// What was installed: the package's version, and its commit where the build knew it.
-    pub version: String,
-    /// Files that were read, and the SHA-256 of each, in the order of the command.
-    pub inputs: Vec<(String, String)>,
-}
 
 /// Writes the report of a drill to a folder, all of it or nothing.
 pub fn write(drill: &Drill, origin: &Origin, folder: &Path) -> Result<(), FolderError> {

@@ -20,16 +20,16 @@ pub struct Key {
 }
 
 impl Key {
-    const fn count(table: &'static str, name: &'static str, range: (f64, f64)) -> Self {
+    pub(crate) const fn count(table: &'static str, name: &'static str, range: (f64, f64)) -> Self {
         Self { table, name, whole: true, least: range.0, most: range.1, default: None, why: "" }
     }
-    const fn number(table: &'static str, name: &'static str, range: (f64, f64)) -> Self {
+    pub(crate) const fn number(table: &'static str, name: &'static str, range: (f64, f64)) -> Self {
         Self { whole: false, ..Self::count(table, name, range) }
     }
-    const fn or(self, default: f64, why: &'static str) -> Self {
+    pub(crate) const fn or(self, default: f64, why: &'static str) -> Self {
         Self { default: Some(default), why, ..self }
     }
-    const fn or_none(self, why: &'static str) -> Self {
+    pub(crate) const fn or_none(self, why: &'static str) -> Self {
         Self { why, ..self }
     }
 
@@ -44,7 +44,7 @@ impl Key {
     }
 
     /// The default, of a key that has one.
-    pub(super) fn value(&self) -> f64 {
+    pub(crate) fn value(&self) -> f64 {
         self.default.expect("asked only of keys whose default stands in the table")
     }
 }
@@ -67,8 +67,8 @@ pub(super) const REJECT_SHARE_MAX: Key = Key::number("class", "reject_share_max"
 pub(super) const AGEING: Key = Key::number("class", "ageing", (0.0, 1e6))
     .or(3.0, "K is 3: the best mean of those tried at 1.0 to 2.0 × capacity (DESIGN §4)");
 pub(super) const PROMISE: Key = Key::number("class", "promise", (1.0, f64::INFINITY)).or(
-    2.0,
-    "γ is 2: it halves the longest waits for some of the mean, and can be said to a user (DESIGN §4)",
+    1.5,
+    "γ is 1.5: with what runs counted once it keeps all within twice first-come, at 1.0 to 2.0 × capacity",
 );
 pub(super) const TRAFFIC: Key = Key::number("class", "traffic", (0.0, 1e9))
     .or(1.0, "it gets as much of the unnamed traffic as each of the others");

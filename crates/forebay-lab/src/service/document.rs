@@ -38,6 +38,27 @@ pub(super) struct ClassTable {
     pub(super) traffic: Option<At<f64>>,
 }
 
+impl ClassTable {
+    /// The class that holds where none is written: it queues, as long as the pool lets it.
+    pub(super) fn plain() -> Self {
+        let text = |text: &str| Some(At { value: text.to_owned(), line: 1 });
+        let queue_len_max = Some(At { value: f64::from(keys::SINGLE_QUEUE_LEN_MAX), line: 1 });
+        Self {
+            line: 1,
+            name: text("default"),
+            overload: text("queue"),
+            spill_to: None,
+            wait_ms_max: None,
+            queue_len_max,
+            share: None,
+            reject_share_max: None,
+            ageing: None,
+            promise: None,
+            traffic: None,
+        }
+    }
+}
+
 /// One `[[tenant]]`, or the `[tenant_default]`, which has no name, class or traffic.
 #[derive(Debug)]
 pub(super) struct TenantTable {
@@ -96,13 +117,19 @@ impl Document {
             found.add(line, format!("not TOML: {}", error.message()), "mend the line's syntax");
         }
         let mut root = Section::new("the file", root.get_ref(), 1);
+        let document = Self::part(&mut root, found);
+        root.finish(found);
+        document
+    }
+
+    /// Reads the tables of a service file that stand in a larger file.
+    pub(super) fn part(root: &mut Section<'_>, found: &mut Gathered) -> Self {
         let classes = root.sections("class", found);
         let tenants = root.sections("tenant", found);
         let tenant_default = root.section("tenant_default", found);
         let pools = root.sections("pool", found);
         let gate = root.section("gate", found);
         let limits = root.section("limits", found);
-        root.finish(found);
         Self {
             classes: classes.into_iter().map(|table| class(table, found)).collect(),
             tenants: tenants.into_iter().map(|table| tenant(table, true, found)).collect(),

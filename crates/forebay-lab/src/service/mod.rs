@@ -4,9 +4,9 @@
 //! meant, and finds every fault on the way, not the first only. [`defaults`] is the one table of what holds where
 //! nothing was said, with a reason for each.
 
-mod defaults;
+pub(crate) mod defaults;
 mod document;
-mod reader;
+pub(crate) mod reader;
 mod resolve;
 #[cfg(test)]
 mod tests;
@@ -144,6 +144,16 @@ impl Service {
         let service = resolve::resolve(&document, &mut faults);
         let faults = faults.into_sorted();
         if faults.is_empty() { Ok(service) } else { Err(Faults { file: file.to_owned(), faults }) }
+    }
+
+    /// Reads the tables of a service file that stand in a larger file. Without a class there is one that
+    /// queues.
+    pub(crate) fn part(root: &mut reader::Section<'_>, found: &mut reader::Gathered) -> Self {
+        let mut document = document::Document::part(root, found);
+        if document.classes.is_empty() {
+            document.classes.push(document::ClassTable::plain());
+        }
+        resolve::resolve(&document, found)
     }
 
     /// What holds without a file: one class that queues without a limit of time, and one tenant.

@@ -12,39 +12,39 @@ use super::defaults::Key;
 
 /// A value and where it stands.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct At<T> {
+pub(crate) struct At<T> {
     /// The value.
-    pub(super) value: T,
+    pub(crate) value: T,
     /// Its line, from 1.
-    pub(super) line: usize,
+    pub(crate) line: usize,
 }
 
 /// The faults found so far.
 #[derive(Debug)]
-pub(super) struct Gathered {
+pub(crate) struct Gathered {
     line_starts: Vec<usize>,
     faults: Vec<Fault>,
 }
 
 impl Gathered {
     /// None yet, in this text.
-    pub(super) fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
         Self { line_starts: std::iter::once(0).chain(after_breaks).collect(), faults: Vec::new() }
     }
 
     /// The line that holds this byte, from 1.
-    pub(super) fn line(&self, byte: usize) -> usize {
+    pub(crate) fn line(&self, byte: usize) -> usize {
         self.line_starts.partition_point(|start| *start <= byte)
     }
 
     /// One more.
-    pub(super) fn add(&mut self, line: usize, what: impl Into<String>, remedy: impl Into<String>) {
+    pub(crate) fn add(&mut self, line: usize, what: impl Into<String>, remedy: impl Into<String>) {
         self.faults.push(Fault { line, what: what.into(), remedy: remedy.into() });
     }
 
     /// All of them, in the order of the lines.
-    pub(super) fn into_sorted(mut self) -> Vec<Fault> {
+    pub(crate) fn into_sorted(mut self) -> Vec<Fault> {
         self.faults.sort();
         self.faults.dedup();
         self.faults
@@ -53,18 +53,18 @@ impl Gathered {
 
 /// One table of the file, and which of its keys have been asked for.
 #[derive(Debug)]
-pub(super) struct Section<'a> {
+pub(crate) struct Section<'a> {
     /// What it is called in a fault, such as ``[[class]]``.
     title: &'static str,
     table: &'a DeTable<'a>,
     /// The line it starts on.
-    pub(super) line: usize,
+    pub(crate) line: usize,
     asked: Vec<&'static str>,
 }
 
 impl<'a> Section<'a> {
     /// A table that starts at this byte.
-    pub(super) fn new(title: &'static str, table: &'a DeTable<'a>, line: usize) -> Self {
+    pub(crate) fn new(title: &'static str, table: &'a DeTable<'a>, line: usize) -> Self {
         Self { title, table, line, asked: Vec::new() }
     }
 
@@ -74,7 +74,7 @@ impl<'a> Section<'a> {
     }
 
     /// The text under this key.
-    pub(super) fn text(&mut self, key: &'static str, found: &mut Gathered) -> Option<At<String>> {
+    pub(crate) fn text(&mut self, key: &'static str, found: &mut Gathered) -> Option<At<String>> {
         let value = self.find(key)?;
         let line = found.line(value.span().start);
         if let Some(text) = value.get_ref().as_str() {
@@ -84,9 +84,51 @@ impl<'a> Section<'a> {
         None
     }
 
+    /// The texts under this key: one, or a list.
+    pub(crate) fn texts(&mut self, key: &'static str, found: &mut Gathered) -> Vec<At<String>> {
+        let Some(value) = self.find(key) else { return Vec::new() };
+        let mut texts = Vec::new();
+        for item in items(value) {
+            match item.get_ref().as_str() {
+                Some(text) => {
+                    let line = found.line(item.span().start);
+                    texts.push(At { value: text.to_owned(), line });
+                }
+                None => wrong_type(self.title, key, item, "a text, or a list of texts", found),
+            }
+        }
+        texts
+    }
+
+    /// The yes or no under this key.
+    pub(crate) fn flag(&mut self, key: &'static str, found: &mut Gathered) -> Option<At<bool>> {
+        let value = self.find(key)?;
+        let line = found.line(value.span().start);
+        if let Some(value) = value.get_ref().as_bool() {
+            return Some(At { value, line });
+        }
+        wrong_type(self.title, key, value, "true or false", found);
+        None
+    }
+
     /// The number under this key, if it is one and within the key's range.
-    pub(super) fn number(&mut self, key: &Key, found: &mut Gathered) -> Option<At<f64>> {
+    pub(crate) fn number(&mut self, key: &Key, found: &mut Gathered) -> Option<At<f64>> {
         let value = self.find(key.name)?;
+        self.number_in(value, key, found)
+    }
+
+    /// The numbers under this key: one, or a list, all within the key's range.
+    pub(crate) fn numbers(&mut self, key: &Key, found: &mut Gathered) -> Vec<At<f64>> {
+        let Some(value) = self.find(key.name) else { return Vec::new() };
+        items(value).filter_map(|item| self.number_in(item, key, found)).collect()
+    }
+
+    fn number_in(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        key: &Key,
+        found: &mut Gathered,
+    ) -> Option<At<f64>> {
         let line = found.line(value.span().start);
         let number = match value.get_ref() {
             DeValue::Integer(digits) => whole(digits.as_str(), digits.radix()),
@@ -109,7 +151,7 @@ impl<'a> Section<'a> {
     }
 
     /// The table under this key.
-    pub(super) fn section(
+    pub(crate) fn section(
         &mut self,
         key: &'static str,
         found: &mut Gathered,
@@ -131,7 +173,7 @@ impl<'a> Section<'a> {
     }
 
     /// The tables under this key, in the order of the file.
-    pub(super) fn sections(&mut self, key: &'static str, found: &mut Gathered) -> Vec<Section<'a>> {
+    pub(crate) fn sections(&mut self, key: &'static str, found: &mut Gathered) -> Vec<Section<'a>> {
         let Some(value) = self.find(key) else { return Vec::new() };
         let title = title_of(key);
         let wanted = format!("a list of tables: `{title}` on its own line before each");
@@ -152,7 +194,7 @@ impl<'a> Section<'a> {
     }
 
     /// Every key that nobody asked for is a fault.
-    pub(super) fn finish(self, found: &mut Gathered) {
+    pub(crate) fn finish(self, found: &mut Gathered) {
         for (key, _) in self.table.iter() {
             let (name, span): (&str, Range<usize>) = (key.get_ref(), key.span());
             if self.asked.contains(&name) {
@@ -168,6 +210,15 @@ impl<'a> Section<'a> {
     }
 }
 
+/// The items of a list, or the one value that is none.
+fn items<'v, 'a>(
+    value: &'v Spanned<DeValue<'a>>,
+) -> impl Iterator<Item = &'v Spanned<DeValue<'a>>> {
+    let list = value.get_ref().as_array();
+    let alone = list.is_none().then_some(value);
+    list.into_iter().flat_map(|list| list.iter()).chain(alone)
+}
+
 fn title_of(key: &'static str) -> &'static str {
     match key {
         "class" => "[[class]]",
@@ -176,6 +227,12 @@ fn title_of(key: &'static str) -> &'static str {
         "tenant_default" => "[tenant_default]",
         "gate" => "[gate]",
         "limits" => "[limits]",
+        "stream" => "[[stream]]",
+        "fleet" => "[fleet]",
+        "clients" => "[clients]",
+        "event" => "[[event]]",
+        "arm" => "[[arm]]",
+        "expect" => "[[expect]]",
         other => other,
     }
 }
@@ -202,12 +259,12 @@ fn wrong_type(
 }
 
 /// Names in backticks, with commas between.
-pub(super) fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
+pub(crate) fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
     names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 /// The name that differs least from the one typed, if it differs by no more than a third of its letters.
-pub(super) fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+pub(crate) fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     names
         .map(|name| (distance(typed, name), name))
         .filter(|(distance, name)| *distance <= (name.len() / 3).max(1))

@@ -1,7 +1,8 @@
 //! Turns a date with a time of day into nanoseconds since 1970, exactly.
 
-/// Nanoseconds since 1970-01-01 UTC of text such as `2023-11-16 18:17:03.9799600`, with a `T` or a blank between
-/// date and time, 0 to 9 digits of a second's fraction, and no zone (UTC), `Z` or an offset as `+02:00`.
+/// Nanoseconds since 1970-01-01 UTC of text such as `2023-11-16 18:17:03.9799600`, with a `T` or a
+/// blank between date and time, 0 to 9 digits of a second's fraction, and no zone (UTC), `Z` or an
+/// offset as `+02:00`.
 pub(super) fn nanos(text: &str) -> Option<u64> {
     let (date, time) = text.split_once([' ', 'T'])?;
     let mut date = date.splitn(3, '-');

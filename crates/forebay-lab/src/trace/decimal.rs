@@ -1,10 +1,10 @@
 //! Turns decimal text into nanoseconds and back, without the detour over a float.
 //!
-//! A float of seconds holds about 100 ns beside a date of this century, and 10 ms are gone as soon as someone
-//! rounds: bursts appear that were none.
+//! A float of seconds holds about 100 ns beside a date of this century, and 10 ms are gone as soon
+//! as someone rounds: bursts appear that were none.
 
-/// The nanoseconds in `text`, a plain decimal of a unit of `10^unit_digits` ns. Digits below a nanosecond are cut.
-/// `None` where it is no such number, or does not fit.
+/// The nanoseconds in `text`, a plain decimal of a unit of `10^unit_digits` ns. Digits below a
+/// nanosecond are cut. `None` where it is no such number, or does not fit.
 pub(super) fn nanos(text: &str, unit_digits: u32) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
@@ -21,17 +21,19 @@ pub(super) fn nanos(text: &str, unit_digits: u32) -> Option<u64> {
     whole.checked_add(below)
 }
 
-/// The same for text with an exponent, which some writers put on large numbers. Exact to a float's precision.
+/// The same for text with an exponent, which some writers put on large numbers. Exact to a float's
+/// precision.
 fn exponent(text: &str, unit_digits: u32) -> Option<u64> {
     if !text.bytes().all(|byte| byte.is_ascii_digit() || b".eE+-".contains(&byte)) {
         return None;
     }
     let value: f64 = text.parse().ok()?;
-    let nanos = (value * 10_f64.powi(unit_digits as i32)).round();
+    let nanos = (value * 10_f64.powi(unit_digits.cast_signed())).round();
     (value.is_sign_positive() && nanos < u64::MAX as f64).then_some(nanos as u64)
 }
 
-/// The shortest plain decimal for these nanoseconds in milliseconds, as [`nanos`] with 6 digits reads it.
+/// The shortest plain decimal for these nanoseconds in milliseconds, as [`nanos`] with 6 digits
+/// reads it.
 pub(super) fn millis(nanos: u64) -> String {
     let (whole, below) = (nanos / 1_000_000, nanos % 1_000_000);
     if below == 0 {

@@ -1,4 +1,5 @@
-//! Reads traces with one JSON object a line: Mooncake's, `AIPerf`'s variant of it, Bailian's, and our own.
+//! Reads traces with one JSON object a line: Mooncake's, `AIPerf`'s variant of it, Bailian's, and
+//! our own.
 //!
 //! | field | meaning |
 //! |---|---|
@@ -6,12 +7,13 @@
 //! | `input_length`, `output_length` | tokens of the *whole* prompt, and of the answer |
 //! | `hash_ids` | chained ids of the prompt's blocks, the last one partial |
 //! | `id_tokens` | tokens an id stands for, where it can't be told from the counts |
-//! | `session_id`, `delay` | the conversation; ms after its previous turn's end, instead of a time |
+//! | `session_id`, `delay` | the conversation; ms after its last turn's end, instead of a time |
 //! | `chat_id`, `parent_chat_id` | Bailian's way to name a conversation |
 //! | `class`, `tenant` | names of the class of service and of the tenant |
 //!
-//! Every row is the whole conversation so far, never an increment: its `hash_ids` say so. Whatever else a row
-//! holds (`text_input`, `messages`, `payload`) is skipped and never kept: traces are about sizes, not texts.
+//! Every row is the whole conversation so far, never an increment: its `hash_ids` say so. Whatever
+//! else a row holds (`text_input`, `messages`, `payload`) is skipped and never kept: traces are
+//! about sizes, not texts.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -31,11 +33,13 @@ use super::{TraceError, TraceRequest, decimal};
 pub const MOONCAKE_ID_TOKENS: u32 = 512;
 /// Tokens an id stands for in Bailian's traces and in those of vLLM's default block size.
 pub const BAILIAN_ID_TOKENS: u32 = 16;
-/// The longest prompt or answer, in tokens: beyond every model, and small enough that sums never overflow.
+/// The longest prompt or answer, in tokens: beyond every model, and small enough that sums never
+/// overflow.
 pub const LENGTH_TOKENS_MAX: u64 = 1_000_000_000;
 /// Conversations of a Bailian trace that are kept in mind to find a child's parent.
 pub const CHATS_MAX: usize = 1 << 17;
-/// Names of classes or tenants of which one copy is shared; more are allowed, each with a copy of its own.
+/// Names of classes or tenants of which one copy is shared; more are allowed, each with a copy of
+/// its own.
 const NAMES_MAX: usize = 4096;
 
 #[derive(Deserialize)]
@@ -59,7 +63,8 @@ struct Fields<'a> {
     tenant: Option<String>,
 }
 
-/// One id of `hash_ids`. All 64 bits count: cut to 32 or to a float's 53, different prefixes become equal.
+/// One id of `hash_ids`. All 64 bits count: cut to 32 or to a float's 53, different prefixes become
+/// equal.
 struct Id(u64);
 
 impl<'de> Deserialize<'de> for Id {
@@ -157,7 +162,8 @@ impl JsonRows {
         };
         let (at, delay) = match fields.timestamp {
             Some(raw) => (time(&self.lines, "timestamp", raw, if bailian { 9 } else { 6 })?, delay),
-            // AIPerf gives only a session's first turn a time. Later ones stand here at the row before them.
+            // AIPerf gives only a session's first turn a time. Later ones stand here at the row
+            // before them.
             None if session.is_some() => (self.previous, Some(delay.unwrap_or(Span::ZERO))),
             None => {
                 let remedy = "give every row a timestamp in ms, or a session_id and a delay";
@@ -179,8 +185,8 @@ impl JsonRows {
         Ok(Row { line: self.lines.number(), request })
     }
 
-    /// Matches the ids with the prompt's length, and learns from the first that can tell how many tokens one
-    /// stands for.
+    /// Matches the ids with the prompt's length, and learns from the first that can tell how many
+    /// tokens one stands for.
     fn ids(
         &mut self,
         ids: Vec<Id>,
@@ -205,7 +211,8 @@ impl JsonRows {
             ids.push(mixed(mixed(self.lines.number()) ^ count));
         } else if count != needed(tokens) {
             let what = format!(
-                "hash_ids has {count} ids, but input_length {prompt} needs {} (one for each {tokens} tokens)",
+                "hash_ids has {count} ids, but input_length {prompt} needs {} (one for \
+                 each {tokens} tokens)",
                 needed(tokens)
             );
             let remedy = "see that the row is whole; if an id stands for another number of tokens, \
@@ -240,7 +247,7 @@ impl JsonRows {
 
 /// What is wrong with a line that is no row.
 fn not_a_row(lines: &Lines, error: &serde_json::Error) -> TraceError {
-    if error.is_eof() || (error.is_syntax() && !lines.is_complete()) {
+    if error.is_eof() {
         let what = format!("the line is cut off after {} bytes", lines.line().len());
         return lines
             .fault(what, "the file was not written to its end: fetch it again, or drop the line");

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::TraceError;
 
-/// The longest line that is read, in bytes. A prompt of a million tokens with an id for every 16 takes 1.3 MB;
-/// what `AIPerf` rows carry beside that, whole conversations as text, has room in the rest.
+/// The longest line that is read, in bytes. A prompt of a million tokens with an id for every 16
+/// takes 1.3 MB; what `AIPerf` rows carry beside that, whole conversations as text, has room in the
+/// rest.
 pub const LINE_BYTES_MAX: u64 = 16 << 20;
 
 /// The lines of one file, without their ends, and the number of the current one.

@@ -19,7 +19,8 @@ mod write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use forebay_core::{BlockHash, Span, Tokens, mixed};
+pub use forebay_core::Span;
+use forebay_core::{BlockHash, Tokens, mixed};
 
 pub use jsonl::{BAILIAN_ID_TOKENS, CHATS_MAX, LENGTH_TOKENS_MAX, MOONCAKE_ID_TOKENS};
 pub use lines::LINE_BYTES_MAX;
@@ -79,7 +80,11 @@ impl TraceRequest {
 
 /// What is wrong with a trace: where, what, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{}: {what}\nhint: {remedy}", file.display(), line.map(|line| format!(":{line}")).unwrap_or_default())]
+#[error(
+    "{}{}: {what}\nhint: {remedy}",
+    file.display(),
+    line.map(|line| format!(":{line}")).unwrap_or_default()
+)]
 pub struct TraceError {
     /// The file.
     pub file: PathBuf,
@@ -93,3 +98,6 @@ pub struct TraceError {
 
 /// A trace, one request at a time, in the order of `at`.
 pub type Requests = Box<dyn Iterator<Item = Result<TraceRequest, TraceError>>>;
+
+#[cfg(test)]
+mod tests;

@@ -22,7 +22,8 @@ impl Notes {
         notes.entry(what).or_insert(Note { rows: 0, first_line: line }).rows += 1;
     }
 
-    /// One sentence for each kind of note, in a stable order. Complete once the trace has been read to its end.
+    /// One sentence for each kind of note, in a stable order. Complete once the trace has been read
+    /// to its end.
     pub fn lines(&self) -> Vec<String> {
         let sentence = |(what, note): (&&str, &Note)| {
             let (rows, first) = (note.rows, note.first_line);

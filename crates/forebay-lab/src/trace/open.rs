@@ -12,8 +12,9 @@ use super::{Notes, Requests, TraceError};
 
 /// Bytes that are looked at to find out what a file is. A table's header is far shorter.
 const HEAD_BYTES: u64 = 4096;
-const KINDS: &str = "Mooncake, AIPerf, Bailian and vLLM timed traces (JSON lines), Azure LLM 2023/2024 and BurstGPT \
-                     tables (CSV) are known";
+/// What to do about a file that is none of these.
+const KINDS: &str = "Mooncake, AIPerf, Bailian and vLLM timed traces (JSON lines), and the tables \
+                     of Azure LLM 2023/2024 and BurstGPT (CSV) are known";
 
 /// Opens a trace and streams its requests in order of time. `-` is standard input.
 ///
@@ -33,29 +34,31 @@ pub fn open_sorting(path: &Path, notes: &Notes) -> Result<Requests, TraceError> 
 }
 
 fn opened(path: &Path, notes: &Notes, held_max: usize) -> Result<Requests, TraceError> {
-    let fault = |what: String, remedy: &str| TraceError {
-        file: path.to_path_buf(),
-        line: None,
-        what,
-        remedy: remedy.to_owned(),
-    };
-    let unreadable =
-        |error: io::Error| fault(error.to_string(), "see that the file is there and may be read");
-    let mut reader: Box<dyn Read> = if path == Path::new("-") {
-        Box::new(io::stdin())
-    } else {
-        let file = File::open(path).map_err(unreadable)?;
-        if file.metadata().map_err(unreadable)?.is_dir() {
-            return Err(fault("it is a folder".to_owned(), "name the trace's file"));
-        }
-        Box::new(file)
-    };
+    let unreadable = |error: io::Error| unreadable(path, &error);
+    if path == Path::new("-") {
+        return stream(Box::new(io::stdin()), path, notes, held_max);
+    }
+    let file = File::open(path).map_err(unreadable)?;
+    if file.metadata().map_err(unreadable)?.is_dir() {
+        return Err(fault(path, "it is a folder", "name the trace's file"));
+    }
+    stream(Box::new(file), path, notes, held_max)
+}
+
+/// Finds out what the bytes are and streams their requests.
+pub(super) fn stream(
+    mut reader: Box<dyn Read>,
+    path: &Path,
+    notes: &Notes,
+    held_max: usize,
+) -> Result<Requests, TraceError> {
     let mut head = Vec::new();
-    (&mut reader).take(HEAD_BYTES).read_to_end(&mut head).map_err(unreadable)?;
+    let read = (&mut reader).take(HEAD_BYTES).read_to_end(&mut head);
+    read.map_err(|error| unreadable(path, &error))?;
     if head.starts_with(b"\xef\xbb\xbf") {
         head.drain(..3);
     }
-    let kind = kind(&head).map_err(|(what, remedy)| fault(what, remedy))?;
+    let kind = kind(&head).map_err(|(what, remedy)| fault(path, &what, remedy))?;
     let reader: Box<dyn BufRead> =
         Box::new(BufReader::with_capacity(1 << 16, Cursor::new(head).chain(reader)));
     let lines = Lines::new(reader, path);
@@ -67,6 +70,15 @@ fn opened(path: &Path, notes: &Notes, held_max: usize) -> Result<Requests, Trace
             Box::new(Ordered::new(rows, file, notes, held_max).counted_from_first())
         }
     })
+}
+
+fn fault(path: &Path, what: &str, remedy: &str) -> TraceError {
+    let (what, remedy) = (what.to_owned(), remedy.to_owned());
+    TraceError { file: path.to_path_buf(), line: None, what, remedy }
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> TraceError {
+    fault(path, &error.to_string(), "see that the file is there and may be read")
 }
 
 /// What a file is.

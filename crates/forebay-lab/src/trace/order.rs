@@ -8,8 +8,9 @@ use forebay_core::Span;
 
 use super::{Notes, TraceError, TraceRequest};
 
-/// Rows that are held back to be put in order. Published traces are out of order by a few rows, where several
-/// front ends wrote one log; 1,024 rows of a long-context trace still fit in a few megabytes.
+/// Rows that are held back to be put in order. Published traces are out of order by a few rows,
+/// where several front ends wrote one log; 1,024 rows of a long-context trace still fit in a few
+/// megabytes.
 pub const ORDER_ROWS_MAX: usize = 1024;
 
 /// A row and the line it came from.
@@ -43,7 +44,8 @@ impl Ord for Held {
     }
 }
 
-/// Rows in order of time; an error where one comes later than the window can mend, and one where there is none.
+/// Rows in order of time; an error where one comes later than the window can mend, and one where
+/// there is none.
 pub(super) struct Ordered<I> {
     rows: I,
     file: PathBuf,
@@ -96,7 +98,8 @@ impl<I: Iterator<Item = Result<Row, TraceError>>> Ordered<I> {
             let at = row.request.at;
             if self.given.is_some_and(|given| at < given) {
                 let what = format!(
-                    "the row belongs more than {ORDER_ROWS_MAX} rows earlier: rows must be in order of time"
+                    "the row belongs more than {ORDER_ROWS_MAX} rows earlier: rows must be \
+                     in order of time"
                 );
                 let remedy = "sort it with `forebay trace convert --sort FILE --out SORTED`";
                 return Err(self.fault(Some(row.line), what, remedy));

@@ -1,8 +1,9 @@
 //! Finds the prefixes that many requests share, in bounded memory.
 //!
-//! A prefix is worth a name where requests *fork*: they have it in common and go on differently. The id that ends a
-//! system prompt is forked by every conversation; an id inside one conversation by its next turn only, or by a few
-//! turns while a block fills. Where the trace names sessions, a second session settles it.
+//! A prefix is worth a name where requests *fork*: they have it in common and go on differently.
+//! The id that ends a system prompt is forked by every conversation; an id inside one conversation
+//! by its next turn only, or by a few turns while a block fills. Where the trace names sessions, a
+//! second session settles it.
 
 use std::hash::Hash;
 
@@ -10,17 +11,18 @@ use hashbrown::HashMap;
 
 use super::TraceRequest;
 
-/// Forks that make a prefix shared, where the trace names no sessions. A conversation's own block is forked by one
-/// turn, or by a handful of short ones; regenerated answers add a few. A prefix that fewer requests share is worth
-/// little as a common one.
+/// Forks that make a prefix shared, where the trace names no sessions. A conversation's own block
+/// is forked by one turn, or by a handful of short ones; regenerated answers add a few. A prefix
+/// that fewer requests share is worth little as a common one.
 pub const FORKS_MIN: u32 = 16;
-/// Ids that are kept in mind, twice: those used since the last turnover, and those used in the time before it.
+/// Ids that are kept in mind, twice: those used since the last turnover, and those used in the time
+/// before it.
 pub const IDS_MAX: usize = 1 << 20;
 
 type Map<K, V> = HashMap<K, V, foldhash::fast::FixedState>;
 
-/// A map that forgets what was not used for long: when the young half is full it becomes the old half, and what the
-/// old half held is gone unless it was used since.
+/// A map that forgets what was not used for long: when the young half is full it becomes the old
+/// half, and what the old half held is gone unless it was used since.
 #[derive(Debug)]
 pub(super) struct Recent<K, V> {
     young: Map<K, V>,

@@ -13,7 +13,10 @@ pub enum SaveError {
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// The file could not be written.
-    #[error("{}: {source}\nhint: see that its folder is there, may be written to, and has room", file.display())]
+    #[error(
+        "{}: {source}\nhint: see that its folder is there, may be written to, and has room",
+        file.display()
+    )]
     File {
         /// The file.
         file: PathBuf,
@@ -40,7 +43,8 @@ pub fn write_requests(out: impl Write, requests: Requests) -> Result<u64, SaveEr
         match request {
             Ok(request) => write_request(&mut out, &request).map_err(SaveError::Output)?,
             Err(error) => {
-                // Lines before the fault stay unwritten where they still can: half a trace misleads.
+                // Lines before the fault stay unwritten where they still can: half a trace
+                // misleads.
                 let _ = out.into_parts();
                 return Err(error.into());
             }
@@ -51,7 +55,8 @@ pub fn write_requests(out: impl Write, requests: Requests) -> Result<u64, SaveEr
     Ok(written)
 }
 
-/// Writes all requests to a file, which is there in whole afterwards or as it was before. Gives their number.
+/// Writes all requests to a file, which is there in whole afterwards or as it was before. Gives
+/// their number.
 pub fn save(path: &Path, requests: Requests) -> Result<u64, SaveError> {
     let failed = |source| SaveError::File { file: path.to_path_buf(), source };
     let in_file = |error| match error {

@@ -1,12 +1,13 @@
 //! Changes the rate of a trace and keeps what its requests share.
 //!
-//! *Thinning* leaves out whole conversations: with single requests left out at random, the turns that stay would lose
-//! the prefixes that they share with those that went, and the trace would get harder, not only thinner.
-//! *Superposition* adds copies, as if more people of the same sort came. A copy's conversations are new ones, so the
-//! ids that only they hold are new; the prefixes that many requests share (see [`FORKS_MIN`](super::FORKS_MIN)), such
-//! as a system prompt, stay the same in every copy. Each copy starts a little later than the one before, else every
-//! burst would come out as many times as high.
-//! *Time* scaling ([`speed_up`]) is the simplest: the same requests, sooner.
+//! *Thinning* leaves out whole conversations: with single requests left out at random, the turns
+//! that stay would lose the prefixes that they share with those that went, and the trace would get
+//! harder, not only thinner. *Superposition* adds copies, as if more people of the same sort came.
+//! A copy's conversations are new ones, so the ids that only they hold are new; the prefixes that
+//! many requests share (see [`FORKS_MIN`](super::FORKS_MIN)), such as a system prompt, stay the
+//! same in every copy. Each copy starts a little later than the one before, else every burst would
+//! come out as many times as high. *Time* scaling ([`speed_up`]) is the simplest: the same
+//! requests, sooner.
 
 use std::collections::BinaryHeap;
 
@@ -33,8 +34,9 @@ pub struct Scaling {
 
 /// The same requests at a rate `factor` times as high: every time is divided by it.
 ///
-/// Delays stay as they are. They are the time that people or tools take between turns, which a busier service does
-/// not shorten; and as sessions begin `factor` times as often, so do their later turns.
+/// Delays stay as they are. They are the time that people or tools take between turns, which a
+/// busier service does not shorten; and as sessions begin `factor` times as often, so do their
+/// later turns.
 pub fn speed_up(requests: Requests, factor: f64) -> Requests {
     assert!(factor > 0.0 && factor.is_finite(), "a rate's factor is above 0, not {factor}");
     // The rounded quotient is monotone, so the order of time stays.
@@ -75,8 +77,8 @@ impl Survey {
     }
 }
 
-/// The number that a copy has in place of `number`: apart from all others exactly where there is room to move, else
-/// by a bijection per copy that makes a collision unlikely.
+/// The number that a copy has in place of `number`: apart from all others exactly where there is
+/// room to move, else by a bijection per copy that makes a collision unlikely.
 fn moved(number: u64, step: Option<u64>, copy: u64) -> u64 {
     match (copy, step) {
         (0, _) => number,
@@ -85,8 +87,8 @@ fn moved(number: u64, step: Option<u64>, copy: u64) -> u64 {
     }
 }
 
-/// The requests at `factor` times their rate, thinned or superposed. Reads the trace twice, so `reopen` is called
-/// twice and must give the same requests.
+/// The requests at `factor` times their rate, thinned or superposed. Reads the trace twice, so
+/// `reopen` is called twice and must give the same requests.
 pub fn scale(
     reopen: impl Fn() -> Result<Requests, TraceError>,
     scaling: Scaling,
@@ -139,7 +141,8 @@ impl Scaled {
         self.now = request.at;
         self.read += 1;
         let shared = self.survey.shared_ids(request);
-        // A conversation is known by its session, else by its first id that nobody else holds, else it is one request.
+        // A conversation is known by its session, else by its first id that nobody else holds, else
+        // it is one request.
         let key = request.session.or_else(|| request.ids.get(shared).copied());
         let key = key.map_or(mixed(!self.read), mixed);
         for copy in 0..self.shifts.len() as u64 {

@@ -72,11 +72,13 @@ pub struct Stats {
     pub prompt_tokens: Lengths,
     /// Answers, in tokens.
     pub output_tokens: Lengths,
-    /// Share of the prompt tokens that an earlier prompt began with, too: the hits of a cache without end.
+    /// Share of the prompt tokens that an earlier prompt began with, too: the hits of a cache
+    /// without end.
     pub shared_prefix_share: f64,
     /// Different ids.
     pub ids_distinct: u64,
-    /// Whether the two figures before are exact; false where there were more ids than are kept in mind.
+    /// Whether the two figures before are exact; false where there were more ids than are kept in
+    /// mind.
     pub ids_exact: bool,
     /// Sessions, 0 where the trace names none.
     pub sessions: u64,
@@ -86,8 +88,8 @@ pub struct Stats {
     pub delayed_requests: u64,
     /// The most requests at one moment.
     pub at_once_max: u64,
-    /// Index of dispersion of the requests per window (variance over mean), by the window's seconds. 1 is what
-    /// independent arrivals give; more is bursty, less is even.
+    /// Index of dispersion of the requests per window (variance over mean), by the window's
+    /// seconds. 1 is what independent arrivals give; more is bursty, less is even.
     pub dispersion: BTreeMap<u64, f64>,
     /// The prefixes that save the most tokens.
     pub shared_prefixes: Vec<SharedPrefix>,
@@ -148,8 +150,14 @@ struct Dispersion {
 
 impl Dispersion {
     fn new(window_s: u64) -> Self {
-        let window_ns = window_s * 1_000_000_000;
-        Self { window_ns, first: None, current: 0, count: 0, sum: 0.0, squares: 0.0 }
+        Self {
+            window_ns: window_s * 1_000_000_000,
+            first: None,
+            current: 0,
+            count: 0,
+            sum: 0.0,
+            squares: 0.0,
+        }
     }
 
     fn close(&mut self) {
@@ -168,7 +176,8 @@ impl Dispersion {
         self.count += 1;
     }
 
-    /// `None` below ten whole windows, where it says nothing. The last window is cut by the trace's end and left out.
+    /// `None` below ten whole windows, where it says nothing. The last window is cut by the trace's
+    /// end and left out.
     fn index(&self) -> Option<f64> {
         let windows = self.current - self.first?;
         if windows < 10 || self.sum == 0.0 {
@@ -281,6 +290,14 @@ impl Gathered {
         stats.shared_prefixes.reverse();
         stats.shared_prefixes.truncate(PREFIXES_LISTED);
         stats
+    }
+}
+
+impl Stats {
+    /// One JSON object with a line end.
+    pub fn to_json(&self) -> String {
+        // A float that is no number would become null; there is none.
+        serde_json::to_string(self).expect("plain figures are JSON") + "\n"
     }
 }
 

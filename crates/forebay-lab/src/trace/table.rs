@@ -121,15 +121,12 @@ impl TableRows {
     }
 
     fn length(&self, field: &str) -> Result<u64, TraceError> {
-        match field.parse() {
-            Ok(length @ 0..=LENGTH_TOKENS_MAX) => Ok(length),
-            _ => {
-                let shown: String = field.chars().take(40).collect();
-                let remedy =
-                    format!("a whole number of tokens up to {LENGTH_TOKENS_MAX} is expected");
-                Err(self.lines.fault(format!("a length is {shown:?}"), remedy))
-            }
+        if let Ok(length @ 0..=LENGTH_TOKENS_MAX) = field.parse() {
+            return Ok(length);
         }
+        let shown: String = field.chars().take(40).collect();
+        let remedy = format!("a whole number of tokens up to {LENGTH_TOKENS_MAX} is expected");
+        Err(self.lines.fault(format!("a length is {shown:?}"), remedy))
     }
 }
 

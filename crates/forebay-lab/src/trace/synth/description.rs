@@ -142,7 +142,8 @@ pub(super) struct Session {
 /// How a conversation goes on.
 #[derive(Clone, Debug)]
 pub(super) enum Way {
-    /// This share of the arrivals continues one of the conversations seen last, whether that has ended or not.
+    /// This share of the arrivals continues one of the conversations seen last, whether that has
+    /// ended or not.
     Continues { share: f64, recent: usize },
     /// Each arrival is a session; its later turns come a delay after the answer before them.
     Turns { turns: Length, delay_s: Length },
@@ -223,10 +224,11 @@ impl Description {
         if is_path { Self::load(Path::new(text)) } else { Self::named(text) }
     }
 
-    /// The same requests at another rate of arrivals, per second. Bursts keep their period and grow.
+    /// The same requests at another rate of arrivals, per second. Bursts keep their period and
+    /// grow.
     pub fn with_arrivals_per_s(mut self, per_s: f64) -> Result<Self, TraceError> {
         self.per_s = per_s;
-        match self.rate_fault() {
+        match rate_fault(per_s, self.bursts) {
             None => Ok(self),
             Some(what) => Err(TraceError {
                 file: self.name.into(),
@@ -237,39 +239,20 @@ impl Description {
         }
     }
 
-    /// The longest that one window may be: all arrivals of a window are drawn together.
+    /// The length of one window. All arrivals of a window are drawn together.
     pub(super) fn window_s(&self) -> f64 {
-        match self.bursts {
-            Some(bursts) => bursts.period_s * f64::from(bursts.even_over),
-            None => 1000.0 / self.per_s,
-        }
-    }
-
-    fn rate_fault(&self) -> Option<String> {
-        if !(self.per_s > 1e-6 && self.per_s <= 1e6) {
-            return Some("arrivals.per_s must lie between 0.000001 and 1000000".to_owned());
-        }
-        let arrivals = self.per_s * self.window_s();
-        (!(0.5..=WINDOW_ARRIVALS_MAX as f64).contains(&arrivals)).then(|| {
-            format!(
-                "arrivals.bursts.even_over bursts must hold 1 to {WINDOW_ARRIVALS_MAX} arrivals, not {arrivals:.1}"
-            )
-        })
+        window_s(self.per_s, self.bursts)
     }
 
     fn parse(name: &str, file: &Path, text: &str) -> Result<Self, TraceError> {
         let document: Document = toml::from_str(text).map_err(|error| TraceError {
             file: file.to_path_buf(),
-            line: error.span().map(|span| {
-                1 + text.as_bytes()[..span.start].iter().filter(|byte| **byte == b'\n').count()
-                    as u64
-            }),
+            line: error.span().map(|span| text[..span.start].matches('\n').count() as u64 + 1),
             what: error.message().trim().to_owned(),
             remedy: "see `forebay trace synth --help`, and the shipped descriptions".to_owned(),
         })?;
         let mut faults = Vec::new();
         let description = resolve(name, document, &mut faults);
-        faults.extend(description.as_ref().and_then(Description::rate_fault));
         match description {
             Some(description) if faults.is_empty() => Ok(description),
             _ => Err(TraceError {
@@ -282,7 +265,8 @@ impl Description {
     }
 }
 
-/// The description that a document means. Faults are added to the list; with any there, it is not to be used.
+/// The description that a document means. Faults are added to the list; with any there, it is not
+/// to be used.
 fn resolve(name: &str, document: Document, faults: &mut Vec<String>) -> Option<Description> {
     let id_tokens = document.id_tokens.unwrap_or(MOONCAKE_ID_TOKENS);
     if !(1..=65_536).contains(&id_tokens) {
@@ -302,9 +286,12 @@ fn resolve(name: &str, document: Document, faults: &mut Vec<String>) -> Option<D
             || !(1..=1_000_000).contains(&bursts.even_over)
     }) {
         faults.push(
-            "arrivals.bursts needs period_s from 0.001, width_s from 0 to the period, even_over from 1".to_owned(),
+            "arrivals.bursts needs period_s from 0.001, width_s from 0 to the period, and \
+             even_over from 1"
+                .to_owned(),
         );
     }
+    faults.extend(rate_fault(document.arrivals.per_s, bursts));
     let classes = names("classes", &document.classes, faults);
     let tenants = names("tenants", &document.tenants, faults);
     let shares: Vec<f64> = document.kind.iter().map(|kind| kind.share).collect();
@@ -327,6 +314,27 @@ fn resolve(name: &str, document: Document, faults: &mut Vec<String>) -> Option<D
         tenants,
         kinds: kinds?,
         kind_shares: Shares::of(shares.into_iter()),
+    })
+}
+
+/// Bursts that are drawn together, or the time in which a thousand arrivals are due.
+fn window_s(per_s: f64, bursts: Option<Bursts>) -> f64 {
+    match bursts {
+        Some(bursts) => bursts.period_s * f64::from(bursts.even_over),
+        None => 1000.0 / per_s,
+    }
+}
+
+fn rate_fault(per_s: f64, bursts: Option<Bursts>) -> Option<String> {
+    if !(1e-6..=1e6).contains(&per_s) {
+        return Some("arrivals.per_s must lie in 0.000001..=1000000".to_owned());
+    }
+    let arrivals = per_s * window_s(per_s, bursts);
+    (!(0.5..=WINDOW_ARRIVALS_MAX as f64).contains(&arrivals)).then(|| {
+        format!(
+            "arrivals.bursts.even_over bursts must hold 1 to {WINDOW_ARRIVALS_MAX} arrivals, \
+             not {arrivals:.1}"
+        )
     })
 }
 
@@ -379,8 +387,8 @@ fn resolve_kind(kind: KindDocument, id_tokens: u64, faults: &mut Vec<String>) ->
         }
         Some(_) => {
             faults.push(format!(
-                "kind {name}: session needs either continues (0 to 1) and recent (1 to {RECENT_MAX}), or turns and \
-                 delay_s"
+                "kind {name}: session needs either continues (0 to 1) and recent (1 to \
+                 {RECENT_MAX}), or turns and delay_s"
             ));
             None
         }

@@ -10,11 +10,11 @@ use super::length::Deck;
 use crate::trace::{Requests, TraceRequest};
 
 impl Description {
-    /// The requests, in order of time. The same seed gives the same requests; `limit` replaces the description's own
-    /// number of them.
+    /// The requests, in order of time. The same seed gives the same requests; `limit` replaces the
+    /// description's own number of them.
     ///
-    /// Memory holds one window of arrivals and the conversations that may still be continued, however many requests
-    /// are asked for.
+    /// Memory holds one window of arrivals and the conversations that may still be continued,
+    /// however many requests are asked for.
     pub fn requests(&self, seed: u64, limit: Option<u64>) -> Requests {
         let limit = limit.unwrap_or(self.requests);
         Box::new(Generator::new(self.clone(), seed, limit).map(Ok))
@@ -32,7 +32,8 @@ struct Conversation {
     tenant: Option<Arc<str>>,
 }
 
-/// The sources of draws of one kind: one for each question, so that a change in one shifts no other's.
+/// The sources of draws of one kind: one for each question, so that a change in one shifts no
+/// other's.
 struct Draws {
     prefix: Rng,
     suffix: Deck,
@@ -112,8 +113,8 @@ impl Generator {
         }
     }
 
-    /// Draws the times of the next window. Within a window each arrival falls anywhere by itself, as in a Poisson
-    /// process whose count is known, so only the count per window is even.
+    /// Draws the times of the next window. Within a window each arrival falls anywhere by itself,
+    /// as in a Poisson process whose count is known, so only the count per window is even.
     fn next_window(&mut self) {
         let window_s = self.description.window_s();
         let per_window = self.description.per_s * window_s;
@@ -217,7 +218,8 @@ impl Generator {
         self.next_turn(nth, kind, session, &parent)
     }
 
-    /// The turn after `parent`: its prompt, its answer, and a further question. `None` where that is too long.
+    /// The turn after `parent`: its prompt, its answer, and a further question. `None` where that
+    /// is too long.
     fn next_turn(
         &mut self,
         nth: usize,

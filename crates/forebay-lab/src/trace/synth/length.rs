@@ -3,7 +3,8 @@
 use forebay_core::Rng;
 use serde::Deserialize;
 
-/// A distribution as it is written: exactly one of the forms, and bounds that cut what falls outside.
+/// A distribution as it is written: exactly one of the forms, and bounds that cut what falls
+/// outside.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Written {
@@ -71,8 +72,9 @@ impl Written {
                 *median >= least && *median <= most && *median > 0.0 && (0.0..=5.0).contains(sigma)
             }
             Form::Quantiles(points) => {
-                let whole = points.first().is_some_and(|first| first.0 == 0.0)
-                    && points.last().is_some_and(|last| last.0 == 1.0);
+                let ends = points.first().zip(points.last());
+                let whole = ends.is_some_and(|(first, last)| first.0 <= 0.0 && last.0 >= 1.0)
+                    && points.iter().all(|(share, _)| (0.0..=1.0).contains(share));
                 let within = points.iter().all(|(_, value)| *value >= least && *value <= most);
                 let rising =
                     points.windows(2).all(|two| two[0].0 <= two[1].0 && two[0].1 <= two[1].1);
@@ -80,10 +82,10 @@ impl Written {
             }
         };
         let (min, max) = (self.min.unwrap_or(least), self.max.unwrap_or(most));
-        if !sound || !(least <= min && min <= max && max <= most) {
+        if !(sound && least <= min && min <= max && max <= most) {
             return Err(format!(
-                "must lie in {least}..={most}, with from ≤ to, min ≤ max, sigma ≤ 5, and quantiles that rise from \
-                 share 0 to share 1"
+                "must lie in {least}..={most}, with from ≤ to, min ≤ max, sigma ≤ 5, and \
+                 quantiles that rise from share 0 to share 1"
             ));
         }
         Ok(Length { form, min, max })
@@ -91,7 +93,8 @@ impl Written {
 }
 
 impl Length {
-    /// One value. Uses only additions, multiplications and divisions, so that every machine draws the same.
+    /// One value. Uses only additions, multiplications and divisions, so that every machine draws
+    /// the same.
     pub(super) fn draw(&self, deck: &mut Deck) -> f64 {
         let value = match &self.form {
             Form::Uniform(from, to) => from + (to - from) * deck.unit(),
@@ -115,8 +118,9 @@ const CARDS: u16 = 32;
 
 /// Draws from `[0, 1)` that are spread evenly: of every 32 in a row, each falls into another 32nd.
 ///
-/// Independent draws would make short traces of different seeds differ by as much as the things that are measured on
-/// them: the mean of 1,000 prompts by a tenth, and with it the load. The order within the 32 stays random.
+/// Independent draws would make short traces of different seeds differ by as much as the things
+/// that are measured on them: the mean of 1,000 prompts by a tenth, and with it the load. The order
+/// within the 32 stays random.
 #[derive(Debug)]
 pub(super) struct Deck {
     rng: Rng,
@@ -145,8 +149,8 @@ fn interpolated(points: &[(f64, f64)], share: f64) -> f64 {
     if to > from { low + (high - low) * (share - from) / (to - from) } else { high }
 }
 
-/// A standard normal value as the sum of twelve uniform ones (Irwin and Hall): cut at ±6, and without a logarithm,
-/// whose last bit differs between machines.
+/// A standard normal value as the sum of twelve uniform ones (Irwin and Hall): cut at ±6, and
+/// without a logarithm, whose last bit differs between machines.
 fn standard_normal(rng: &mut Rng) -> f64 {
     (0..12).map(|_| rng.unit()).sum::<f64>() - 6.0
 }

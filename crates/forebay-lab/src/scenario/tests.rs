@@ -1,0 +1,1 @@
+//! Checks what scenario files may say and what their verdicts say back.

@@ -1,0 +1,174 @@
+//! Runs several ways of routing against the same requests and judges them: `forebay drill`.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, ensure};
+use forebay_lab::drill::criteria::Criteria;
+use forebay_lab::drill::progress::Progress;
+use forebay_lab::drill::stage::{Source, Stage, thresholds};
+use forebay_lab::drill::{self, ARMS, Design, Mode, table};
+use forebay_lab::engine::Preset;
+use forebay_lab::report::{self, Origin};
+use forebay_lab::service::Service;
+use forebay_lab::trace::synth::Description;
+
+/// Show what saturation costs: several ways of routing, the same requests, a verdict on each
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The last --arm is under test, and decides the exit code: 0 GO, 1 NO-GO, 3 INCONCLUSIVE; 2 is misuse.
+
+Examples:
+  forebay drill
+  forebay drill --trace conversation.jsonl --workers 8 --arm round-robin --arm hold --out report")]
+pub(crate) struct Args {
+    /// Trace to replay, the same for every seed
+    #[arg(long, value_name = "FILE", conflicts_with = "synth", help_heading = "Load")]
+    trace: Option<PathBuf>,
+    /// Synthetic trace, by name or by file: each seed makes its own requests
+    #[arg(long, value_name = "NAME", default_value = "evidence", help_heading = "Load")]
+    synth: String,
+    /// Rate, in multiples of the trace's
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, help_heading = "Load")]
+    scale: f64,
+    /// How many seeds, from 1 on
+    #[arg(long, value_name = "COUNT", default_value_t = 3, help_heading = "Load",
+          value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: u64,
+    /// Engine preset of every worker, by name or by file
+    #[arg(
+        long,
+        value_name = "PRESET",
+        default_value = "a100-40gb/qwen3-8b",
+        help_heading = "Fleet"
+    )]
+    engine: String,
+    /// Numbers of workers
+    #[arg(long, value_name = "N,N,…", default_value = "2,4,8", value_delimiter = ',',
+          help_heading = "Fleet", value_parser = clap::value_parser!(u32).range(1..))]
+    workers: Vec<u32>,
+    /// Way of routing, repeated; the last is under test [default: six, `hold` last]
+    #[arg(long = "arm", value_name = "MODE", help_heading = "Policy")]
+    arms: Vec<Mode>,
+    /// File of classes, tenants and pools
+    #[arg(long, value_name = "FILE", help_heading = "Policy")]
+    classes: Option<PathBuf>,
+    /// File of criteria [default: completed ≥ 99.9 %, TTFT p50 ≤ 5 s, p99 ≤ 60 s]
+    #[arg(long, value_name = "FILE", help_heading = "Policy")]
+    criteria: Option<PathBuf>,
+    /// Folder for a report with figures
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    out: Option<PathBuf>,
+    /// One JSON object a run, then one with the verdicts
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+/// Holds the drill, prints what came of it, and answers with the verdict on the arm under test.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let stage = stage(args)?;
+    let design = design(args, &stage)?;
+    design.check(&stage)?;
+    let origin = origin(args, &design)?;
+    if let Some(folder) = &args.out {
+        report::check(folder)?;
+    }
+    let held = {
+        let progress = Progress::of(design.cells().len());
+        drill::hold(design, &stage, &|| progress.advance())?
+    };
+    for note in held.notes() {
+        writeln!(io::stderr(), "note: {}: {note}", held.trace)?;
+    }
+    let mut out = io::stdout().lock();
+    if args.json {
+        for run in &held.runs {
+            writeln!(out, "{}", run.summary)?;
+        }
+        writeln!(out, "{}", report::verdicts_json(&held))?;
+    } else {
+        out.write_all(table::render(&held).as_bytes())?;
+    }
+    if let Some(folder) = &args.out {
+        report::write(&held, &origin, folder)?;
+        writeln!(io::stderr(), "report: {}", folder.join("index.html").display())?;
+    }
+    Ok(ExitCode::from(held.exit_code()))
+}
+
+fn stage(args: &Args) -> anyhow::Result<Stage> {
+    let source = match &args.trace {
+        Some(path) => {
+            ensure!(
+                path != Path::new("-"),
+                "a drill reads its trace more than once\nhint: write it to a file first"
+            );
+            Source::File(path.clone())
+        }
+        None => Source::Synthetic(Description::find(&args.synth)?),
+    };
+    let service = args.classes.as_deref().map_or_else(|| Ok(Service::single()), Service::load)?;
+    Ok(Stage {
+        source,
+        engine: Preset::resolve(&args.engine)?,
+        service,
+        scale: args.scale,
+        thresholds: thresholds(&criteria(args)?),
+    })
+}
+
+fn criteria(args: &Args) -> anyhow::Result<Criteria> {
+    let Some(file) = &args.criteria else { return Ok(Criteria::built_in()) };
+    let text = fs::read_to_string(file).with_context(|| {
+        format!("{}: can't be read\nhint: name a file of criteria that exists", file.display())
+    })?;
+    Ok(Criteria::parse(file, &text)?)
+}
+
+fn design(args: &Args, stage: &Stage) -> anyhow::Result<Design> {
+    let mut workers = args.workers.clone();
+    workers.sort_unstable();
+    workers.dedup();
+    Ok(Design {
+        trace: stage.source.name(),
+        engine: stage.engine.name.clone(),
+        workers,
+        seeds: (1..=args.seeds).collect(),
+        arms: if args.arms.is_empty() { ARMS.to_vec() } else { args.arms.clone() },
+        criteria: criteria(args)?.with_agreed(&stage.service),
+        // The fleets that differ are only shown in the report.
+        sensitivity: args.out.is_some(),
+    })
+}
+
+/// The command in words, with every default that decides the figures spelled out.
+fn origin(args: &Args, design: &Design) -> anyhow::Result<Origin> {
+    let mut words = vec!["forebay".to_owned(), "drill".to_owned()];
+    let mut option = |name: &str, value: String| words.extend([format!("--{name}"), value]);
+    match &args.trace {
+        Some(path) => option("trace", path.display().to_string()),
+        None => option("synth", args.synth.clone()),
+    }
+    let listed = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    option("workers", listed(&design.workers));
+    option("seeds", args.seeds.to_string());
+    option("engine", args.engine.clone());
+    option("scale", args.scale.to_string());
+    for (name, file) in [("classes", &args.classes), ("criteria", &args.criteria)] {
+        if let Some(file) = file {
+            option(name, file.display().to_string());
+        }
+    }
+    for arm in &design.arms {
+        option("arm", arm.to_string());
+    }
+    option("out", "report".to_owned());
+    let engine = Path::new(&args.engine);
+    let synth = args.trace.is_none().then_some(Path::new(&args.synth));
+    let named = [synth, Some(engine)].into_iter().flatten().filter(|path| path.is_file());
+    let given = [&args.trace, &args.classes, &args.criteria].into_iter().flatten();
+    let files: Vec<&Path> = given.map(PathBuf::as_path).chain(named).collect();
+    Origin::of(&words, &files).context("a file that was named can't be read")
+}

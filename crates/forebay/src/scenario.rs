@@ -1,0 +1,61 @@
+//! Checks claims about the whole: `forebay scenario`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use forebay_lab::scenario::Scenario;
+
+/// Checks claims about a fleet under load and faults.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Run(RunArgs),
+}
+
+/// Runs scenario files and says of each run whether its claim held.
+///
+/// Exits with 0 when every claim held, and with 1 when one was broken.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: forebay scenario run scenarios/*.toml")]
+struct RunArgs {
+    /// Scenario files.
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Run with this seed only; repeat it for several. Else with those of the file.
+    #[arg(long, value_name = "SEED")]
+    seed: Vec<u64>,
+    /// Run with this factor on every load only; repeat it for several. Else with those of the file.
+    #[arg(long, value_name = "X")]
+    load: Vec<f64>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let Command::Run(args) = &args.command;
+    // All files are read before the first is run: a fault in the last must not cost the others' time.
+    let scenarios: Vec<Scenario> =
+        args.files.iter().map(|file| Scenario::load(file)).collect::<Result<_, _>>()?;
+    let mut stdout = std::io::stdout();
+    let mut all_hold = true;
+    for mut scenario in scenarios {
+        if !args.seed.is_empty() {
+            scenario.seeds.clone_from(&args.seed);
+        }
+        if !args.load.is_empty() {
+            scenario.loads.clone_from(&args.load);
+        }
+        for load in &scenario.loads {
+            for seed in &scenario.seeds {
+                let verdict = scenario.run(*seed, *load)?;
+                all_hold &= verdict.holds();
+                writeln!(stdout, "{verdict}")?;
+            }
+        }
+    }
+    Ok(if all_hold { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
