@@ -14,7 +14,7 @@ use crate::units::{Moment, Span, Tokens};
 /// How fast the factor follows.
 const ETA: f64 = 0.05;
 /// The share of returning clients that may find no room.
-const MISS_SHARE: f64 = 0.2;
+const MISS_SHARE: f64 = 0.12;
 /// How long after its moment a promise is still kept for its client.
 const GRACE: Span = Span::secs(5);
 

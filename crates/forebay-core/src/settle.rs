@@ -88,11 +88,7 @@ impl Core {
         self.dirty.insert(flight.slot);
         self.pace.note_landed(flight.need_at_dispatch, flight.dispatched);
         let key = (flight.arrival.class, flight.arrival.tenant);
-        let worker = self.fleet.at(flight.slot);
-        let part = flight.need.as_f64() / worker.capacity.tokens().as_f64().max(1.0);
-        let spent = part * self.now.since(flight.dispatched).as_secs_f64();
-        self.queue.charge(key, spent - flight.charged, &self.settings);
-        self.queue.count_in_flight(key.0, key.1, -1);
+        self.queue.give_back(key, (flight.held, flight.need_at_dispatch), &self.settings);
     }
 
     fn learn(&mut self, flight: &Flight, output: Tokens) {

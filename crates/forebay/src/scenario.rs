@@ -33,25 +33,37 @@ struct RunArgs {
     /// Run with this factor on every load only; repeat it for several. Else with those of the file.
     #[arg(long, value_name = "X")]
     load: Vec<f64>,
+    /// Record the run, which must be one, for `forebay replay` and `forebay explain`.
+    #[arg(long, value_name = "OUT")]
+    record: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Command::Run(args) = &args.command;
     // All files are read before the first is run: a fault in the last must not cost the others' time.
-    let scenarios: Vec<Scenario> =
+    let mut scenarios: Vec<Scenario> =
         args.files.iter().map(|file| Scenario::load(file)).collect::<Result<_, _>>()?;
-    let mut stdout = std::io::stdout();
-    let mut all_hold = true;
-    for mut scenario in scenarios {
+    for scenario in &mut scenarios {
         if !args.seed.is_empty() {
             scenario.seeds.clone_from(&args.seed);
         }
         if !args.load.is_empty() {
             scenario.loads.clone_from(&args.load);
         }
+    }
+    let runs: usize = scenarios.iter().map(|one| one.loads.len() * one.seeds.len()).sum();
+    if args.record.is_some() && runs != 1 {
+        anyhow::bail!("a recording holds one run, not {runs}\nhint: say `--seed` and `--load`");
+    }
+    let mut stdout = std::io::stdout();
+    let mut all_hold = true;
+    for scenario in scenarios {
         for load in &scenario.loads {
             for seed in &scenario.seeds {
-                let verdict = scenario.run(*seed, *load)?;
+                let verdict = match &args.record {
+                    Some(file) => scenario.record(*seed, *load, file)?,
+                    None => scenario.run(*seed, *load)?,
+                };
                 all_hold &= verdict.holds();
                 writeln!(stdout, "{verdict}")?;
             }

@@ -7,6 +7,7 @@ use super::capacity::Capacity;
 use super::gate::Gate;
 use super::mirror::Mirror;
 use crate::input::WorkerProfile;
+use crate::queue::Held;
 use crate::request::{Arrival, RequestId, WorkerId};
 use crate::settings::{GateSettings, Settings};
 use crate::units::{Moment, Tokens};
@@ -31,8 +32,8 @@ pub(crate) struct Flight {
     pub(crate) need_at_dispatch: Tokens,
     pub(crate) first_token: Option<Moment>,
     pub(crate) attempt: u32,
-    /// Worker-seconds that its tenant was charged in advance.
-    pub(crate) charged: f64,
+    /// The part of its worker that it was expected to need, which its class and tenant hold.
+    pub(crate) held: Held,
 }
 
 /// One worker.

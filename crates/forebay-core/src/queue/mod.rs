@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
 
-pub(crate) use fairness::{Competition, Ordered};
+pub(crate) use fairness::{Account, Competition, Held, Ordered};
 pub(crate) use flow::{Flow, Place, Scale};
 
 use crate::fleet::Fixed;
@@ -37,7 +37,7 @@ pub(crate) struct Waiting {
 /// The waiting requests of one class.
 #[derive(Debug)]
 pub(crate) struct ClassQueue {
-    pub(crate) virtual_time: f64,
+    pub(crate) account: Account,
     pub(crate) len: u32,
     pub(crate) flows: BTreeMap<TenantId, Flow>,
     pub(crate) tenants: Competition<TenantId>,
@@ -71,7 +71,7 @@ impl Queue {
     pub(crate) fn grow(&mut self, classes: usize) {
         while self.classes.len() < classes {
             self.classes.push(ClassQueue {
-                virtual_time: 0.0,
+                account: Account::default(),
                 len: 0,
                 flows: BTreeMap::new(),
                 tenants: Competition::new(),
@@ -85,7 +85,6 @@ impl Queue {
     }
 
     /// Number of flows that have something waiting or running.
-    #[cfg(any(test, debug_assertions))]
     pub(crate) fn flows_len(&self) -> usize {
         self.flows_len
     }
@@ -114,7 +113,7 @@ impl Queue {
         let request = waiting.arrival.request;
         let queue = &mut self.classes[usize::from(class.0)];
         if queue.len == 0 {
-            self.competing.enter(class, &mut queue.virtual_time);
+            self.competing.enter(class, &queue.account);
         }
         queue.len += 1;
         let flow = queue.flows.entry(tenant).or_insert_with(|| {
@@ -122,7 +121,7 @@ impl Queue {
             Flow::new()
         });
         if flow.len() == 0 {
-            queue.tenants.enter(tenant, &mut flow.virtual_time);
+            queue.tenants.enter(tenant, &flow.account);
         }
         flow.insert(request, &waiting.place);
         if let Some(deadline) = waiting.deadline {
@@ -142,40 +141,47 @@ impl Queue {
         if let Some(flow) = queue.flows.get_mut(&tenant) {
             flow.remove(request, &waiting.place);
             if flow.len() == 0 {
-                queue.tenants.exit(tenant, flow.virtual_time);
+                queue.tenants.exit(tenant, &flow.account);
             }
         }
         if queue.len == 0 {
-            self.competing.exit(class, queue.virtual_time);
+            self.competing.exit(class, &queue.account);
         }
         self.forget_idle(class, tenant);
         Some(waiting)
     }
 
-    /// Charges a class and a tenant worker-seconds; negative to give back.
-    pub(crate) fn charge(
+    /// A request of the flow went to a worker, of which it holds a part.
+    pub(crate) fn take(
         &mut self,
         (class, tenant): (ClassId, TenantId),
-        worker_secs: f64,
+        (held, need): (Held, Tokens),
         settings: &Settings,
     ) {
         let queue = &mut self.classes[usize::from(class.0)];
-        let share = f64::from(settings.class(class).share);
-        self.competing.charge(class, &mut queue.virtual_time, worker_secs / share);
-        if let Some(flow) = queue.flows.get_mut(&tenant) {
-            let weight = f64::from(settings.tenant(tenant).weight);
-            queue.tenants.charge(tenant, &mut flow.virtual_time, worker_secs / weight);
-        }
-    }
-
-    /// A request of the flow went to a worker, or came back from it.
-    pub(crate) fn count_in_flight(&mut self, class: ClassId, tenant: TenantId, by: i32) {
-        let queue = &mut self.classes[usize::from(class.0)];
+        self.competing.take(class, &mut queue.account, held, settings.class(class).share);
         let flow = queue.flows.entry(tenant).or_insert_with(|| {
             self.flows_len += 1;
             Flow::new()
         });
-        flow.in_flight = flow.in_flight.saturating_add_signed(by);
+        flow.depart(need);
+        queue.tenants.take(tenant, &mut flow.account, held, settings.tenant(tenant).weight);
+    }
+
+    /// A request of the flow left its worker.
+    pub(crate) fn give_back(
+        &mut self,
+        (class, tenant): (ClassId, TenantId),
+        (held, need): (Held, Tokens),
+        settings: &Settings,
+    ) {
+        let queue = &mut self.classes[usize::from(class.0)];
+        self.competing.give_back(class, &mut queue.account, held, settings.class(class).share);
+        if let Some(flow) = queue.flows.get_mut(&tenant) {
+            let weight = settings.tenant(tenant).weight;
+            flow.land(need);
+            queue.tenants.give_back(tenant, &mut flow.account, held, weight);
+        }
         self.forget_idle(class, tenant);
     }
 

@@ -36,8 +36,9 @@ use std::path::{Path, PathBuf};
 use forebay_core::{Knowledge, Mode, Span, Tokens};
 
 use crate::engine::Preset;
+use crate::recording::{RecordingFault, RecordingTap};
 use crate::service::{Faults, Service};
-use crate::simulate::{Client, Patience, SimulateError, Who};
+use crate::simulate::{Client, NoTap, Patience, SimulateError, Tap, Who};
 use crate::trace::synth::Description;
 
 use expect::Expectation;
@@ -162,6 +163,9 @@ pub enum ScenarioError {
     /// It was read, and these are its faults.
     #[error(transparent)]
     Faulty(#[from] Faults),
+    /// It could not be recorded.
+    #[error(transparent)]
+    Record(#[from] RecordingFault),
     /// Its run could not be made.
     #[error("{}: {source}", file.display())]
     Simulate {
@@ -192,7 +196,24 @@ impl Scenario {
 
     /// Runs it once: with this seed, and with every stream's load times this factor.
     pub fn run(&self, seed: u64, load: f64) -> Result<Verdict, ScenarioError> {
-        run::run(self, seed, load)
+        self.run_tapped(seed, load, &mut NoTap)
+    }
+
+    /// The same, and writes a recording of its own run.
+    pub fn record(&self, seed: u64, load: f64, file: &Path) -> Result<Verdict, ScenarioError> {
+        let mut tap = RecordingTap::create(file, &self.service)?;
+        let verdict = self.run_tapped(seed, load, &mut tap)?;
+        tap.finish()?;
+        Ok(verdict)
+    }
+
+    fn run_tapped(
+        &self,
+        seed: u64,
+        load: f64,
+        listener: &mut dyn Tap,
+    ) -> Result<Verdict, ScenarioError> {
+        run::run(self, seed, load, listener)
             .map_err(|source| ScenarioError::Simulate { file: self.file.clone(), source })
     }
 }

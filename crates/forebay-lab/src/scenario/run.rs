@@ -1,6 +1,6 @@
 //! Runs a scenario once: the capacity if a load asks for it, its own run, then each arm it is compared with.
 
-use forebay_core::{Mode, Moment, PoolId, Span};
+use forebay_core::{Input, Mode, Moment, Output, PoolId, Settings, Span};
 
 use super::expect::ArmFigures;
 use super::verdict::Verdict;
@@ -9,15 +9,21 @@ use super::workload::Pace;
 use super::{Arm, Rate, Scenario, What, capacity, workload};
 use crate::service::Door;
 use crate::simulate::{
-    Fate, Happening, Plan, RunRecord, Scripted, SimulateError, Summary, Thresholds, run_tapped,
+    Fate, Happening, NoTap, Plan, RunRecord, Scripted, SimulateError, Summary, Tap, Thresholds,
+    run_tapped,
 };
 use crate::trace::TraceRequest;
 
 /// The name of the scenario's own run among the arms.
 const OWN: &str = "the scenario";
 
-/// Runs it with this seed, and with every load times this factor.
-pub(super) fn run(scenario: &Scenario, seed: u64, load: f64) -> Result<Verdict, SimulateError> {
+/// Runs it with this seed, and with every load times this factor. Its own run may be listened to.
+pub(super) fn run(
+    scenario: &Scenario,
+    seed: u64,
+    load: f64,
+    listener: &mut dyn Tap,
+) -> Result<Verdict, SimulateError> {
     let is_relative = scenario.streams.iter().any(|one| matches!(one.rate, Rate::Load(_)));
     let capacity = if is_relative { capacity::measured(scenario, seed)? } else { 0.0 };
     let pace = Pace { capacity, load };
@@ -32,8 +38,12 @@ pub(super) fn run(scenario: &Scenario, seed: u64, load: f64) -> Result<Verdict, 
     let mut broken = Vec::new();
     let mut arms = Vec::new();
     for arm in std::iter::once(&own).chain(&scenario.arms) {
-        let (figures, faults) = run_arm(scenario, arm, seed, &requests)?;
-        let prefix = if arm.name == OWN { String::new() } else { format!("{}: ", arm.name) };
+        let is_own = arm.name == OWN;
+        let listener: &mut dyn Tap = if is_own { &mut *listener } else { &mut NoTap };
+        let mut tap = Both { witness: Witness::default(), listener };
+        let record = run_tapped(plan(scenario, arm, seed, &requests), &mut tap)?;
+        let (figures, faults) = judged(scenario, arm, &record, tap.witness);
+        let prefix = if is_own { String::new() } else { format!("{}: ", arm.name) };
         broken.extend(faults.into_iter().map(|fault| format!("{prefix}{fault}")));
         arms.push(figures);
     }
@@ -43,16 +53,14 @@ pub(super) fn run(scenario: &Scenario, seed: u64, load: f64) -> Result<Verdict, 
     Ok(Verdict::new(scenario, seed, pace, figures, broken))
 }
 
-/// Runs one arm, and says what it came to and what was neither safe nor live about it.
-fn run_arm(
+/// What an arm came to, and what was neither safe nor live about it.
+fn judged(
     scenario: &Scenario,
     arm: &Arm,
-    seed: u64,
-    requests: &[TraceRequest],
-) -> Result<(ArmFigures, Vec<String>), SimulateError> {
-    let mut witness = Witness::default();
-    let record = run_tapped(plan(scenario, arm, seed, requests), &mut witness)?;
-    let drained = drained(scenario, arm, &record);
+    record: &RunRecord,
+    witness: Witness,
+) -> (ArmFigures, Vec<String>) {
+    let drained = drained(scenario, arm, record);
     let mut faults: Vec<String> = witness.verdict().into_iter().collect();
     let held = record.requests.iter().filter(|one| one.fate == Fate::Abandoned).count();
     if scenario.patience.is_none() && held > 0 {
@@ -61,9 +69,30 @@ fn run_arm(
         let most = scenario.drain_s_max;
         faults.push(format!("it took {drained} to drain, above {most} s"));
     }
-    let summary = Summary::of(&record, &Thresholds::default());
+    let summary = Summary::of(record, &Thresholds::default());
     let drained_s = drained.as_secs_f64();
-    Ok((ArmFigures { name: arm.name.clone(), summary, drained_s }, faults))
+    (ArmFigures { name: arm.name.clone(), summary, drained_s }, faults)
+}
+
+/// The witness, and somebody else who listens.
+struct Both<'a> {
+    witness: Witness,
+    listener: &'a mut dyn Tap,
+}
+
+impl Tap for Both<'_> {
+    fn begins(&mut self, pool: PoolId, settings: &Settings, seed: u64) {
+        self.listener.begins(pool, settings, seed);
+        self.witness.begins(pool, settings, seed);
+    }
+    fn told(&mut self, pool: PoolId, now: Moment, input: &Input) {
+        self.listener.told(pool, now, input);
+        self.witness.told(pool, now, input);
+    }
+    fn said(&mut self, pool: PoolId, now: Moment, output: &Output) {
+        self.listener.said(pool, now, output);
+        self.witness.said(pool, now, output);
+    }
 }
 
 /// From the moment when load and faults had stopped to the last end.
