@@ -66,7 +66,21 @@ fn first_difference(a: &str, b: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use forebay_lab::drill::criteria::Criteria;
+
     use super::first_difference;
+    use crate::workspace::Workspace;
+
+    #[test]
+    fn the_criteria_of_the_drills_guide_are_valid() {
+        let name = "docs/guides/drill.md";
+        let text = Workspace::find().unwrap().read(name).unwrap();
+        let example = text.split("```").find_map(|block| block.strip_prefix("toml\n")).unwrap();
+        let criteria = Criteria::parse(Path::new(name), example).unwrap();
+        assert!(criteria.list().len() >= 4, "the example lost some of its criteria");
+    }
 
     #[test]
     fn the_first_line_that_differs_is_named_also_at_the_end() {
