@@ -1,4 +1,5 @@
-//! Prints what a person reads at a terminal: one row for each cell, the verdicts, and what to keep in mind.
+//! Prints what a person reads at a terminal: one row for each cell, the verdicts, and what to keep
+//! in mind.
 
 use std::fmt::Write as _;
 
@@ -93,7 +94,8 @@ pub fn notes(drill: &Drill, rows: &[Row]) -> Vec<String> {
     notes
 }
 
-/// How the arm under test does against round-robin where it is tightest, as ratios of the table's figures.
+/// How the arm under test does against round-robin where it is tightest, as ratios of the table's
+/// figures.
 fn against(drill: &Drill, rows: &[Row]) -> Option<String> {
     let (tested, _) = drill.under_test().filter(|(arm, _)| *arm != Mode::RoundRobin)?;
     let workers = drill.smallest();
@@ -140,8 +142,8 @@ fn gaps(drill: &Drill, rows: &[Row]) -> Option<String> {
     })
 }
 
-/// Adds the words of a text in lines of at most [`WIDTH`] columns, each after the same indent. A figure stays
-/// with its unit, and `N = 2` stays together.
+/// Adds the words of a text in lines of at most [`WIDTH`] columns, each after the same indent. A
+/// figure stays with its unit, and `N = 2` stays together.
 fn wrapped(text: &mut String, words: &str, indent: &str) {
     let mut column = 0;
     let mut words = words.split_whitespace().peekable();

@@ -17,8 +17,8 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Of a command in words, with the files that it read. Paths are shortened to names: where a file lay on
-    /// one machine says nothing on another, its hash says what it was.
+    /// Of a command in words, with the files that it read. Paths are shortened to names: where a
+    /// file lay on one machine says nothing on another, its hash says what it was.
     pub fn of(words: &[String], files: &[&Path]) -> io::Result<Self> {
         let inputs = files.iter().map(|path| {
             let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
