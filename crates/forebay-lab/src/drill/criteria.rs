@@ -16,10 +16,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
-
 use super::measure::{Group, Latency, Measured, Statistic};
-use super::notation;
+use super::{digest, notation};
 use crate::service::Service;
 
 mod document;
@@ -124,6 +122,11 @@ impl Criterion {
     /// Of two values, whichever is further on the wrong side.
     pub fn worse(&self, one: f64, other: f64) -> f64 {
         if self.at_least() { one.min(other) } else { one.max(other) }
+    }
+
+    /// Of two values, whichever is less far on the wrong side.
+    pub fn milder(&self, one: f64, other: f64) -> f64 {
+        if self.at_least() { one.max(other) } else { one.min(other) }
     }
 
     /// A value in the unit of this criterion.
@@ -255,23 +258,16 @@ impl Criteria {
     /// One line for each criterion, in the order of [`Criteria::list`], whatever the file looked like. It
     /// is a file of the same criteria itself.
     pub fn canonical(&self) -> String {
-        self.list
-            .iter()
-            .map(|criterion| format!("{} = {}\n", criterion.key(), criterion.limit))
-            .collect()
+        let line = |criterion: &Criterion| format!("{} = {}\n", criterion.key(), criterion.limit);
+        self.list.iter().map(line).collect::<Vec<_>>().concat()
     }
 
     /// The SHA-256 of the canonical form, in hexadecimal.
     pub fn hash(&self) -> String {
-        sha256_hex(self.canonical().as_bytes())
+        digest::of_bytes(self.canonical().as_bytes())
     }
 }
 
 fn sort(list: &mut [Criterion]) {
     list.sort_by(|one, other| (&one.class, one.measure).cmp(&(&other.class, other.measure)));
-}
-
-/// The SHA-256 of some bytes in hexadecimal.
-pub fn sha256_hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

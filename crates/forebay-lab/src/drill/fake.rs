@@ -111,6 +111,8 @@ pub(crate) fn drill(workers: &[u32], seeds: u64, arms: &[Mode]) -> Drill {
     let design = Design {
         trace: "evidence".to_owned(),
         engine: published::ENGINE.to_owned(),
+        scale: 1.0,
+        published: true,
         workers: workers.to_vec(),
         seeds: (1..=seeds).collect(),
         arms: arms.to_vec(),

@@ -9,6 +9,7 @@
 //! | [`measure`] | reduces a run to its figures |
 //! | [`row`] | brings the seeds of a cell together |
 //! | [`verdict`] | decides GO, NO-GO or INCONCLUSIVE |
+//! | [`digest`] | names files and criteria by their hash |
 //! | [`published`] | holds predictions against figures of real engines |
 //! | [`table`] | prints what a person reads at a terminal |
 
@@ -22,6 +23,7 @@ use serde::Serialize;
 use crate::simulate::{RunRecord, SimulateError, Summary};
 
 pub mod criteria;
+pub mod digest;
 #[cfg(test)]
 pub(crate) mod fake;
 pub mod matrix;
@@ -60,6 +62,10 @@ pub struct Design {
     pub trace: String,
     /// The engine preset's name.
     pub engine: String,
+    /// The rate, in multiples of the trace's.
+    pub scale: f64,
+    /// Engine and workload are those of the published test, so that figures can be held against it.
+    pub published: bool,
     /// Numbers of workers, ascending.
     pub workers: Vec<u32>,
     /// The seeds.
@@ -211,6 +217,10 @@ pub struct Drill {
     pub trace: String,
     /// The engine preset's name.
     pub engine: String,
+    /// The rate, in multiples of the trace's.
+    pub scale: f64,
+    /// Engine and workload are those of the published test, so that figures can be held against it.
+    pub published: bool,
     /// Numbers of workers.
     pub workers: Vec<u32>,
     /// The seeds.
@@ -233,7 +243,7 @@ impl Drill {
     pub fn of(design: Design, runs: Vec<Run>) -> Self {
         let as_asked = |run: &Run| run.cell.variation == Variation::NONE;
         let (runs, varied): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(as_asked);
-        let Design { trace, engine, workers, seeds, arms, criteria, .. } = design;
+        let Design { trace, engine, scale, published, workers, seeds, arms, criteria, .. } = design;
         let verdicts = arms.iter().map(|arm| {
             let observed: Vec<Observed> = runs
                 .iter()
@@ -243,7 +253,19 @@ impl Drill {
             Verdict::of(criteria.list(), &observed)
         });
         let verdicts = verdicts.collect();
-        Self { trace, engine, workers, seeds, arms, criteria, runs, varied, verdicts }
+        Self {
+            trace,
+            engine,
+            scale,
+            published,
+            workers,
+            seeds,
+            arms,
+            criteria,
+            runs,
+            varied,
+            verdicts,
+        }
     }
 
     /// The runs of one arm at one number of workers, by seed.
@@ -264,6 +286,15 @@ impl Drill {
         let notes: BTreeSet<&str> =
             self.runs.iter().flat_map(|run| &run.notes).map(String::as_str).collect();
         notes.into_iter().collect()
+    }
+
+    /// What was run on what, in words.
+    pub fn title(&self) -> String {
+        let rate = match self.scale {
+            1.0 => String::new(),
+            scale => format!(" at {scale} × its rate"),
+        };
+        format!("Trace {}{rate} on engine {}", self.trace, self.engine)
     }
 
     /// The smallest number of workers: where saturation shows.

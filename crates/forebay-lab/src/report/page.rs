@@ -71,9 +71,8 @@ fn header(html: &mut String, drill: &Drill, claim: &str) {
         Escaped(sentence),
         Escaped(&sentence_case(reason)),
         Escaped(&format!(
-            "Trace {} on engine {}, simulated; {} and {}, the same requests for every arm of a seed.",
-            drill.trace,
-            drill.engine,
+            "{}, simulated; {} and {}, the same requests for every arm of a seed.",
+            drill.title(),
             counted(drill.arms.len(), "arm"),
             counted(drill.seeds.len(), "seed")
         ))
@@ -111,21 +110,21 @@ fn verdicts(drill: &Drill) -> String {
         let reason = sentence_case(&verdict.reason);
         table.row([name, verdict.outcome.to_string(), reason]);
     }
-    let mut criteria = Table::new(
-        "The criteria, written down before the runs. Each holds at every number of workers, over all offered \
-         requests: one that was never served is infinitely late.",
-        &["criterion", "limit"],
-    );
+    let mut criteria = Table::new("The criteria", &["criterion", "limit"]);
     for criterion in drill.criteria.list() {
         let text = criterion.to_string();
         let (subject, limit) = text.split_at(text.find(['≤', '≥']).unwrap_or(text.len()));
         criteria.row([subject.trim().to_owned(), limit.to_owned()]);
     }
     let marked = |row: &[String]| row[0].ends_with("(under test)");
+    let written = paragraph(
+        "The criteria were written down before the runs. Each holds at every number of workers, over all \
+         offered requests: one that was never served is infinitely late.",
+    );
     format!(
-        "{}{}<p class=\"hash\">SHA-256 of the criteria in canonical form: <code>{}</code></p>\n",
+        "{}{written}{}<p class=\"hash\">SHA-256 of the criteria in canonical form: <code>{}</code></p>\n",
         table.html(&marked),
-        criteria.html(&|_| false),
+        narrow(&criteria),
         drill.criteria.hash()
     )
 }
@@ -133,7 +132,8 @@ fn verdicts(drill: &Drill) -> String {
 fn cells(drill: &Drill) -> String {
     let rows = Row::all(drill);
     let mut table = Table::new(
-        "Means over the seeds; max is the largest, refused the sum. TTFT in seconds over all offered requests.",
+        "Means over the seeds; max is the largest, refused the sum. TTFT in seconds over all offered requests, ∞ \
+         where a request was never served; ITL over the served; makespan as a multiple of round-robin's.",
         &[
             "N",
             "arm",
@@ -143,8 +143,8 @@ fn cells(drill: &Drill) -> String {
             "mean",
             "p99",
             "max",
-            "ITL mean, ms",
-            "makespan ÷ round-robin's",
+            "ITL, ms",
+            "makespan",
             "preemptions",
         ],
     );
@@ -200,7 +200,7 @@ fn limits(drill: &Drill) -> Vec<String> {
         format!(
             "{} show some of the spread between runs, not all of it; the verdict says that they agree, not how \
              likely the next one is to.",
-            sentence_case(&counted(drill.seeds.len(), "seed"))
+            counted(drill.seeds.len(), "seed")
         )
     });
     limits
@@ -215,7 +215,7 @@ fn repeat(drill: &Drill, origin: &Origin, raw: &[(String, String)]) -> String {
     row("trace", drill.trace.clone());
     row("seeds", listed(&drill.seeds));
     row("runs", (drill.runs.len() + drill.varied.len()).to_string());
-    html.push_str(&table.html(&|_| false));
+    html.push_str(&narrow(&table));
     let mut files = Table::new(
         "SHA-256 of what was read and of the raw files beside this page.",
         &["file", "SHA-256"],
@@ -223,8 +223,13 @@ fn repeat(drill: &Drill, origin: &Origin, raw: &[(String, String)]) -> String {
     for (name, hash) in origin.inputs.iter().chain(raw) {
         files.row([name.clone(), hash.clone()]);
     }
-    html.push_str(&format!("<div class=\"hashes\">{}</div>\n", files.html(&|_| false)));
+    let _ = writeln!(html, "<div class=\"hashes\">{}</div>", files.html(&|_| false));
     html
+}
+
+/// A table as wide as its figures need.
+fn narrow(table: &Table) -> String {
+    format!("<div class=\"narrow\">{}</div>\n", table.html(&|_| false))
 }
 
 /// The first letter large, and a full stop at the end.

@@ -94,7 +94,7 @@ fn an_infinite_quantile_is_drawn_as_an_arrow_in_a_lane_of_its_own() {
 fn published_figures_are_shown_only_beside_their_engine_and_workload() {
     let mut drill = drill();
     assert!(files(&drill, &origin()).contains_key("published.svg"));
-    drill.trace = "mine".to_owned();
+    drill.published = false;
     assert!(!files(&drill, &origin()).contains_key("published.svg"));
 }
 

@@ -7,7 +7,7 @@ use super::folder::KIND;
 use crate::drill::Drill;
 
 #[derive(Serialize)]
-struct Verdicts<'a> {
+struct Finding<'a> {
     kind: &'a str,
     trace: &'a str,
     engine: &'a str,
@@ -65,10 +65,10 @@ pub(super) fn manifest_json(drill: &Drill, origin: &Origin, files: &[(String, St
     json.expect("strings and numbers are always JSON") + "\n"
 }
 
-fn verdicts<'a>(drill: &'a Drill, kind: &'a str, origin: Option<Written<'a>>) -> Verdicts<'a> {
+fn verdicts<'a>(drill: &'a Drill, kind: &'a str, origin: Option<Written<'a>>) -> Finding<'a> {
     let under_test = drill.under_test();
     let arms = drill.arms.iter().zip(&drill.verdicts);
-    Verdicts {
+    Finding {
         kind,
         trace: &drill.trace,
         engine: &drill.engine,

@@ -111,9 +111,15 @@ fn the_canonical_form_is_a_file_of_the_same_criteria() {
 
 #[test]
 fn an_agreed_share_becomes_a_criterion_unless_the_file_sets_one() {
-    let service = "[[class]]\nname = \"public\"\nreject_share_max = 0.0\n\
-                   [[class]]\nname = \"research\"\nreject_share_max = 0.15\n[[class]]\nname = \"batch\"\n";
-    let service = Service::parse(Path::new("classes.toml"), service).unwrap();
+    let class = |name: &str, share: &str| {
+        format!(
+            "[[class]]\nname = \"{name}\"\noverload = \"queue\"\nwait_ms_max = 60000\n{share}\n"
+        )
+    };
+    let service = class("public", "reject_share_max = 0.0")
+        + &class("research", "reject_share_max = 0.15")
+        + &class("batch", "");
+    let service = Service::parse(Path::new("classes.toml"), &service).unwrap();
     let criteria =
         parse("[class.research]\nrefused_share_max = 0.2").unwrap().with_agreed(&service);
     let shown: Vec<_> = criteria.list().iter().map(ToString::to_string).collect();

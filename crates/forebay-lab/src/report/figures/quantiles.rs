@@ -5,7 +5,7 @@ use super::super::svg::{Anchor, Canvas, Panel, Scale, Shape, Style};
 use super::{Figure, WIDTH, shown_ms, style};
 use crate::drill::Drill;
 use crate::drill::measure::{Latency, Statistic};
-use crate::drill::notation::{counted, duration_ms};
+use crate::drill::notation::{aligned_ms, counted, duration_ms};
 use crate::drill::row::Row;
 
 const ROW: f64 = 22.0;
@@ -79,7 +79,7 @@ fn one(canvas: &mut Canvas, panel: &Panel, y: f64, style: Style, row: &Row) {
     }
     let values = [(128.0, Statistic::P50), (64.0, Statistic::Mean), (0.0, Statistic::P99)];
     for (from_right, statistic) in values {
-        let value = duration_ms(ttft.get(statistic));
+        let value = aligned_ms(ttft.get(statistic));
         canvas.text("value", (WIDTH - from_right, y + 4.0), Anchor::End, &value);
     }
 }

@@ -3,7 +3,7 @@
 use crate::drill::notation;
 
 /// Room at the end of a scale for what is infinite, in pixels.
-const INFINITE_LANE: f64 = 26.0;
+const INFINITE_LANE: f64 = 40.0;
 
 /// How values grow along a scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl Scale {
     /// The place of a value in pixels. What lies outside is drawn at the nearer end.
     pub fn place(&self, value: f64) -> f64 {
         if value.is_infinite() && value > 0.0 && self.infinite {
-            return self.to - self.direction() * INFINITE_LANE / 3.0;
+            return self.to - self.direction() * INFINITE_LANE / 5.0;
         }
         let part = match self.growth {
             Growth::Linear => (value - self.start) / (self.end - self.start),
@@ -91,7 +91,7 @@ impl Scale {
 
     /// Where the finite values end and the lane of the infinite begins; `None` where there is no lane.
     pub fn lane(&self) -> Option<f64> {
-        self.infinite.then(|| self.finite_end() + self.direction() * INFINITE_LANE / 4.0)
+        self.infinite.then(|| self.finite_end() + self.direction() * INFINITE_LANE / 2.0)
     }
 
     /// The end of the scale in pixels, lane included.
@@ -132,7 +132,9 @@ impl Scale {
     /// Decades are labelled, and 2 and 5 as well where there is room for them.
     fn logarithmic_ticks(&self, label: &dyn Fn(f64) -> String) -> Vec<Tick> {
         let decades = (self.end / self.start).log10();
-        let roomy = (self.finite_end() - self.from).abs() / decades > 130.0;
+        // Labels are wide and low: along the page they need more room than up it.
+        let needed = if self.to < self.from { 60.0 } else { 170.0 };
+        let roomy = (self.finite_end() - self.from).abs() / decades > needed;
         steps_125(self.start)
             .filter(|step| (self.start * 0.9999..=self.end * 1.0001).contains(step))
             .map(|step| {
