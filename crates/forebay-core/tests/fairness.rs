@@ -12,29 +12,31 @@ fn of(tenant: TenantId, arrival: Arrival) -> Arrival {
     Arrival { tenant, ..arrival }
 }
 
-/// Keeps `waiting` requests of each party in the queue and counts, over `rounds` ends in order of
-/// dispatch, how many of each ran.
-fn served(settings: Settings, rounds: u32, party: impl Fn(u64, Arrival) -> Arrival) -> [u32; 2] {
+/// Floods a worker with requests of two parties in turn, lets `rounds` of them end in the order in
+/// which they were dispatched, and counts how many of each ran in the second half of that.
+fn served(settings: Settings, rounds: usize, party: impl Fn(u64, Arrival) -> Arrival) -> [u32; 2] {
     let mut world = World::new(settings, &[50_000]);
-    let mut running = Vec::new();
-    let mut counts = [0, 0];
-    let mut note = |world: &mut World, running: &mut Vec<u64>, events: Vec<Event>| {
+    let mut ran: Vec<u64> = Vec::new();
+    let note = |world: &mut World, ran: &mut Vec<u64>, events: Vec<Event>| {
         let mut events = std::collections::VecDeque::from(events);
         while let Some(event) = events.pop_front() {
             let Event::Ran(request, _) = event else { panic!("{event:?}") };
-            running.push(request);
-            counts[(request % 2) as usize] += 1;
+            ran.push(request);
             events.extend(world.first_token(request));
         }
     };
-    for id in 0..600 {
+    for id in 0..1000 {
         let events = world.arrive(party(id % 2, request(id, 900)));
-        note(&mut world, &mut running, events);
+        note(&mut world, &mut ran, events);
     }
-    for _ in 0..rounds {
+    for round in 0..rounds {
         world.now = world.now + Span::millis(100);
-        let events = world.finish(running.remove(0));
-        note(&mut world, &mut running, events);
+        let events = world.finish(ran[round]);
+        note(&mut world, &mut ran, events);
+    }
+    let mut counts = [0, 0];
+    for request in &ran[rounds / 2..rounds] {
+        counts[(request % 2) as usize] += 1;
     }
     counts
 }
