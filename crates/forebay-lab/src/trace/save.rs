@@ -48,8 +48,8 @@ pub fn write_requests(out: impl Write, requests: Requests) -> Result<u64, SaveEr
     Ok(written)
 }
 
-/// Writes all requests to a file, which is there in whole afterwards or as it was before. Gives their
-/// number.
+/// Writes all requests to a file, which is there in whole afterwards or as it was before. Gives
+/// their number.
 pub fn save(path: &Path, requests: Requests) -> Result<u64, SaveError> {
     let failed = |source| UnwritableFile { file: path.to_path_buf(), source };
     let in_file = |error| match error {
