@@ -7,6 +7,8 @@ mod blocks;
 mod preset;
 mod scheduler;
 mod step_time;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -34,8 +34,6 @@ struct Inside {
     computed: u64,
     /// The tick at which it began to decode.
     since: u64,
-    /// The ticks, modulo the block size, at which it needs a new block while it decodes.
-    phase: u32,
     /// Whether it has ever been admitted.
     admitted: bool,
 }
@@ -51,6 +49,16 @@ impl Inside {
     fn computed_at(&self, tick: u64) -> u64 {
         self.computed + (tick - self.since)
     }
+}
+
+/// A running job's place. It holds what most steps need, so that they need not look at the job itself.
+#[derive(Clone, Copy, Debug)]
+struct Seat {
+    slot: u32,
+    /// The ticks, modulo the block size, at which it needs a new block while it decodes.
+    phase: u32,
+    /// The tick at which it ends or is to be reported next while it decodes.
+    due: u64,
 }
 
 /// The step that runs.
@@ -73,6 +81,8 @@ pub struct Engine {
 
     now: Moment,
     step: Option<Step>,
+    /// When the last step ended, or [`Moment::MAX`] since the engine has been idle.
+    ready_at: Moment,
     /// Finished steps.
     tick: u64,
     blocks: Blocks,
@@ -81,7 +91,7 @@ pub struct Engine {
     vacant: Vec<u32>,
     waiting: VecDeque<u32>,
     /// In order of admission: first those that decode, then those whose prefill this step works on.
-    running: Vec<u32>,
+    running: Vec<Seat>,
     /// How many of `running` decode.
     decoding: usize,
     /// Computed tokens of those that decode.
@@ -89,7 +99,9 @@ pub struct Engine {
     /// How many of those that decode need a block at each phase.
     phases: Vec<u32>,
     /// No job that decodes ends or is reported before this tick.
-    next_event: u64,
+    next_due: u64,
+    /// No job that decodes needs a block before this tick.
+    next_growth: u64,
     /// The head of the line did not fit, and nothing has been freed since: it need not be tried again.
     blocked: bool,
     preemptions_total: u64,
@@ -109,6 +121,7 @@ impl Engine {
             report_every: 1,
             now: Moment::START,
             step: None,
+            ready_at: Moment::MAX,
             tick: 0,
             blocks: Blocks::new(preset.blocks()),
             jobs: Vec::new(),
@@ -118,7 +131,8 @@ impl Engine {
             decoding: 0,
             context: 0,
             phases: vec![0; preset.block_size as usize],
-            next_event: u64::MAX,
+            next_due: u64::MAX,
+            next_growth: u64::MAX,
             blocked: false,
             preemptions_total: 0,
             outputs: VecDeque::new(),
@@ -140,15 +154,18 @@ impl Engine {
     /// jobs were lost: those that ran, then those that waited, each in order. What was not yet polled is lost,
     /// too. The driver must tell others that the cache is empty: no [`Output::Removed`] follows.
     pub fn crash(&mut self) -> Vec<u64> {
-        let lost =
-            self.running.iter().chain(&self.waiting).map(|&slot| self.job(slot).id).collect();
+        let running = self.running.iter().map(|seat| seat.slot);
+        let slots = running.chain(self.waiting.iter().copied());
+        let lost = slots.map(|slot| self.job(slot).id).collect();
         self.step = None;
+        self.ready_at = Moment::MAX;
         self.blocks = Blocks::new(self.blocks.count());
         self.jobs.clear();
         self.vacant.clear();
         self.waiting.clear();
         self.running.clear();
-        (self.decoding, self.context, self.next_event) = (0, 0, u64::MAX);
+        (self.decoding, self.context) = (0, 0);
+        (self.next_due, self.next_growth) = (u64::MAX, u64::MAX);
         self.phases.fill(0);
         self.blocked = false;
         self.preemptions_total = 0;
@@ -178,8 +195,8 @@ impl Engine {
                 if let Some(step) = self.step.take_if(|step| step.end <= now) {
                     self.finish_step();
                     // A driver that comes late by less than a step does not slow the engine down.
-                    let late = now.since(step.end) >= step.length;
-                    self.begin_step(if late { now } else { step.end });
+                    let is_late = now.since(step.end) >= step.length;
+                    self.ready_at = if is_late { now } else { step.end };
                 }
             }
         }
@@ -188,9 +205,29 @@ impl Engine {
     /// Yields the next thing that happened; [`Output::Sleep`] ends the round.
     pub fn poll(&mut self) -> Output {
         if self.step.is_none() && self.outputs.is_empty() {
-            self.begin_step(self.now);
+            self.begin_step();
         }
         self.outputs.pop_front().unwrap_or_else(|| Output::Sleep(self.step.map(|step| step.end)))
+    }
+
+    /// Panics unless the sums agree with the jobs and the blocks with their holders.
+    #[cfg(test)]
+    pub(super) fn assert_consistent(&self) {
+        let decoding = &self.running[..self.decoding];
+        let context = decoding.iter().map(|seat| self.job(seat.slot).computed_at(self.tick));
+        assert_eq!(self.context, context.sum::<u64>());
+        let mut phases = vec![0; self.phases.len()];
+        decoding.iter().for_each(|seat| phases[seat.phase as usize] += 1);
+        assert_eq!(self.phases, phases);
+        assert!(self.waiting.iter().all(|&slot| self.job(slot).table.is_empty()));
+        let inside = self.running.len() + self.waiting.len();
+        assert_eq!(inside + self.vacant.len(), self.jobs.len(), "a job is lost or twice there");
+        self.blocks.assert_consistent(self.jobs.iter().map(|job| &job.table));
+    }
+
+    #[cfg(test)]
+    pub(super) fn blocks_in_all(&self) -> u32 {
+        self.blocks.count()
     }
 
     fn job(&self, slot: u32) -> &Inside {
@@ -222,7 +259,6 @@ impl Engine {
                 generated: 0,
                 computed: 0,
                 since: 0,
-                phase: 0,
                 admitted: false,
             });
             self.jobs.len() as u32 - 1
@@ -239,14 +275,16 @@ impl Engine {
             let slot = self.waiting.remove(place).expect("the place was found above");
             self.blocked &= place > 0;
             self.vacate(slot);
-        } else if let Some(place) = self.running.iter().position(|&slot| self.job(slot).id == id) {
-            let slot = self.running.remove(place);
+        } else if let Some(place) =
+            self.running.iter().position(|seat| self.job(seat.slot).id == id)
+        {
+            let seat = self.running.remove(place);
             if place < self.decoding {
                 self.decoding -= 1;
-                self.leave_decoding(slot);
+                self.leave_decoding(seat);
             }
-            self.release(slot);
-            self.vacate(slot);
+            self.release(seat.slot);
+            self.vacate(seat.slot);
         }
     }
 
@@ -261,15 +299,16 @@ impl Engine {
     }
 
     /// Takes a job that decodes out of the sums.
-    fn leave_decoding(&mut self, slot: u32) {
-        let job = &self.jobs[slot as usize];
-        self.context -= job.computed_at(self.tick);
-        self.phases[job.phase as usize] -= 1;
+    fn leave_decoding(&mut self, seat: Seat) {
+        self.context -= self.job(seat.slot).computed_at(self.tick);
+        self.phases[seat.phase as usize] -= 1;
     }
 
     /// Decides what the next step computes, and starts it unless there is nothing to do.
-    fn begin_step(&mut self, now: Moment) {
+    fn begin_step(&mut self) {
         if self.running.is_empty() && self.waiting.is_empty() {
+            // The step after idleness starts with what ends the idleness.
+            self.ready_at = Moment::MAX;
             return;
         }
         let preemptions = self.preemptions_total;
@@ -283,52 +322,55 @@ impl Engine {
         self.tell_blocks();
         debug_assert!(!self.running.is_empty(), "an engine with jobs always runs one");
         let length = self.time.of(&work, self.slowdown);
-        self.step = Some(Step { end: now + length, length });
+        self.step = Some(Step { end: self.ready_at.min(self.now) + length, length });
     }
 
     /// Gives each job that decodes room for its next token, and preempts from the end where there is none.
     fn grow_decoders(&mut self) {
-        let phase = (self.tick % self.block_size) as u32;
-        if self.phases[phase as usize] == 0 {
+        if self.tick < self.next_growth {
             return;
         }
+        let phase = (self.tick % self.block_size) as u32;
         let mut place = 0;
         while place < self.decoding {
-            let slot = self.running[place];
-            if self.job(slot).phase == phase {
+            let seat = self.running[place];
+            if seat.phase == phase {
                 while self.blocks.free() == 0 && place < self.running.len() {
                     self.preempt_last();
                 }
                 if place < self.running.len() {
                     let block = self.blocks.take();
-                    self.jobs[slot as usize].table.push(block);
+                    self.jobs[seat.slot as usize].table.push(block);
                 }
             }
             place += 1;
         }
+        let later = (1..=self.block_size)
+            .find(|steps| self.phases[((self.tick + steps) % self.block_size) as usize] > 0);
+        self.next_growth = later.map_or(u64::MAX, |steps| self.tick + steps);
     }
 
     /// Puts the job that was admitted last back to the front of the line, with nothing computed.
     fn preempt_last(&mut self) {
-        let slot = self.running.pop().expect("somebody runs");
+        let seat = self.running.pop().expect("somebody runs");
         if self.running.len() < self.decoding {
             self.decoding -= 1;
-            self.leave_decoding(slot);
-            let job = &mut self.jobs[slot as usize];
+            self.leave_decoding(seat);
+            let job = &mut self.jobs[seat.slot as usize];
             job.generated = job.generated_at(self.tick);
         }
-        let job = &mut self.jobs[slot as usize];
+        let job = &mut self.jobs[seat.slot as usize];
         job.computed = 0;
         self.preemptions_total += 1;
         self.outputs.push_back(Output::Preempted(job.id));
-        self.release(slot);
-        self.waiting.push_front(slot);
+        self.release(seat.slot);
+        self.waiting.push_front(seat.slot);
     }
 
     /// Works on the prefill that the last step left unfinished.
     fn continue_prefill(&mut self, work: &mut Work) {
         debug_assert!(self.running.len() <= self.decoding + 1, "two prefills are unfinished");
-        let Some(&slot) = self.running.get(self.decoding) else { return };
+        let Some(&Seat { slot, .. }) = self.running.get(self.decoding) else { return };
         let job = self.job(slot);
         let chunk = (job.total() - job.computed).min(self.batch_tokens_max - work.decodes);
         let need = self.blocks_for(job.computed + chunk) - job.table.len() as u64;
@@ -353,7 +395,7 @@ impl Engine {
                 return;
             }
             self.waiting.pop_front();
-            self.running.push(slot);
+            self.running.push(Seat { slot, phase: 0, due: 0 });
             let job = &mut self.jobs[slot as usize];
             job.computed = job.table.len() as u64 * self.block_size;
             if !job.admitted {
@@ -421,37 +463,24 @@ impl Engine {
     fn finish_step(&mut self) {
         self.tick += 1;
         self.context += self.decoding as u64;
-        if self.tick < self.next_event && self.decoding == self.running.len() {
+        if self.tick < self.next_due && self.decoding == self.running.len() {
             return;
         }
-        self.next_event = u64::MAX;
+        self.next_due = u64::MAX;
         let decoded = self.decoding;
         let (mut kept, mut unfinished) = (0, 0);
         for place in 0..self.running.len() {
-            let slot = self.running[place];
-            if place >= decoded && !self.enter_decoding(slot) {
-                self.running[kept] = slot;
-                kept += 1;
-                unfinished += 1;
+            let mut seat = self.running[place];
+            let prefills = place >= decoded && !self.enter_decoding(&mut seat);
+            if !prefills && seat.due <= self.tick && self.report(&mut seat) {
                 continue;
             }
-            let job = self.job(slot);
-            let (id, generated) = (job.id, job.generated_at(self.tick));
-            let finished = generated == job.output;
-            let to_report = self.report_every - generated % self.report_every;
-            let to_event = to_report.min(job.output - generated);
-            if finished || generated == 1 || to_report == self.report_every {
-                self.outputs.push_back(Output::Tokens { id, generated: generated as u32 });
-            }
-            if finished {
-                self.outputs.push_back(Output::Finished(id));
-                self.leave_decoding(slot);
-                self.release(slot);
-                self.vacate(slot);
+            self.running[kept] = seat;
+            kept += 1;
+            if prefills {
+                unfinished += 1;
             } else {
-                self.next_event = self.next_event.min(self.tick + to_event);
-                self.running[kept] = slot;
-                kept += 1;
+                self.next_due = self.next_due.min(seat.due);
             }
         }
         self.running.truncate(kept);
@@ -459,17 +488,40 @@ impl Engine {
     }
 
     /// Lets a job whose prefill is complete decode; its first token is there.
-    fn enter_decoding(&mut self, slot: u32) -> bool {
-        let job = &mut self.jobs[slot as usize];
+    fn enter_decoding(&mut self, seat: &mut Seat) -> bool {
+        let job = &mut self.jobs[seat.slot as usize];
         if job.computed < job.total() {
             return false;
         }
         job.generated += 1;
         job.since = self.tick;
-        let size = self.block_size;
-        job.phase = ((self.tick + size - job.computed % size) % size) as u32;
+        let beyond = job.computed % self.block_size;
+        let room = if beyond == 0 { 0 } else { self.block_size - beyond };
+        self.next_growth = self.next_growth.min(self.tick + room);
+        seat.phase = ((self.tick + room) % self.block_size) as u32;
+        seat.due = self.tick;
         self.context += job.computed;
-        self.phases[job.phase as usize] += 1;
+        self.phases[seat.phase as usize] += 1;
         true
+    }
+
+    /// Says how far a job that decodes has come, if that is to be said, and whether it has ended.
+    fn report(&mut self, seat: &mut Seat) -> bool {
+        let job = self.job(seat.slot);
+        let (id, generated) = (job.id, job.generated_at(self.tick));
+        let has_ended = generated == job.output;
+        let beyond = generated % self.report_every;
+        seat.due = self.tick + (self.report_every - beyond).min(job.output - generated);
+        // A job that comes back from a preemption is looked at without a reason to tell.
+        if has_ended || generated == 1 || beyond == 0 {
+            self.outputs.push_back(Output::Tokens { id, generated: generated as u32 });
+        }
+        if has_ended {
+            self.outputs.push_back(Output::Finished(id));
+            self.leave_decoding(*seat);
+            self.release(seat.slot);
+            self.vacate(seat.slot);
+        }
+        has_ended
     }
 }
