@@ -128,8 +128,8 @@ fn a_job_without_room_preempts_the_last_one_which_starts_over_in_front() {
     assert_eq!(bench.step(), [tokens(1, 5), tokens(2, 4), Output::Preempted(2)]);
     assert_eq!(bench.engine.gauges().preemptions_total, 1);
     let said = bench.rest();
-    // Two blocks are free, enough for the third, which waits behind the second all the same. The second is not
-    // told as admitted again, and goes on with its fifth token.
+    // Two blocks are free, enough for the third, which waits behind the second all the same. The
+    // second is not told as admitted again, and goes on with its fifth token.
     let place = |output| said.iter().position(|said| *said == output).expect("it was said");
     assert!(place(Output::Finished(1)) < place(admitted(3, 0)));
     assert!(place(tokens(2, 5)) < place(tokens(3, 1)));
@@ -180,7 +180,8 @@ fn a_preempted_job_finds_its_prompt_in_the_cache_again_and_computes_its_answer_a
         bench.step();
     }
     while !bench.step().contains(&Output::Finished(1)) {}
-    // It had 8 + 4 tokens, and the first one has taken only the block of its answer, which had no hash.
+    // It had 8 + 4 tokens, and the first one has taken only the block of its answer, which had no
+    // hash.
     assert_eq!(bench.wake, Some(bench.now + step_of(4)));
 }
 
