@@ -83,9 +83,10 @@ impl Engine {
         if need > u64::from(self.blocks.free()) {
             self.preempt_last();
         } else {
+            // What it publishes may be what the head of the line shares; but while a prefill is
+            // unfinished, there was no budget left to try the head with.
+            debug_assert!(!self.blocked, "the head was tried while a prefill was unfinished");
             self.compute(slot, chunk, work);
-            // What it publishes may be what the head of the line shares.
-            self.blocked = false;
         }
     }
 

@@ -297,6 +297,23 @@ fn of_two_copies_of_a_block_the_loss_of_one_is_not_told() {
 }
 
 #[test]
+fn of_several_copies_of_a_block_the_oldest_is_found() {
+    let preset = Preset { kv_tokens: 20, ..small_preset() };
+    let mut bench = Bench::new(&preset);
+    let blank = |id, prompt| Job { id, prompt, output: 1, blocks: [].into() };
+    // Three copies of block 1001, and block 3000 let go between the second and the third; then the first
+    // copy is reused.
+    for job in [job(1, 8, 1, 1), job(2, 8, 1, 1), job(3, 4, 1, 3), job(4, 8, 1, 1), blank(5, 4)] {
+        bench.submit(job);
+        bench.rest();
+    }
+    assert_eq!(bench.submit(job(6, 9, 1, 1))[0], admitted(6, 8));
+    bench.rest();
+    // The second copy was found and is fresh again, so block 3000 is the oldest.
+    assert_eq!(bench.submit(blank(7, 8))[1], removed(&[3_000]));
+}
+
+#[test]
 fn no_more_than_seqs_max_jobs_run() {
     let preset = Preset { seqs_max: 2, ..small_preset() };
     let mut bench = Bench::new(&preset);
