@@ -117,14 +117,17 @@ fn against(drill: &Drill, rows: &[Row]) -> Option<String> {
     ))
 }
 
-/// What holding costs between tokens, against round-robin, in words.
+/// What holding costs between tokens, against round-robin, in words. Only where both served as
+/// much: gaps of those that were served say nothing of those that were not.
 fn gaps(drill: &Drill, rows: &[Row]) -> Option<String> {
-    let of = |workers: u32, arm: Mode| {
-        rows.iter().find(|row| row.workers == workers && row.arm == arm)?.itl_ms_mean
-    };
+    let of =
+        |workers: u32, arm: Mode| rows.iter().find(|row| row.workers == workers && row.arm == arm);
     let ratio = |workers: u32| {
-        let ratio = of(workers, Mode::Hold(HoldOrder::Aged))? / of(workers, Mode::RoundRobin)?;
-        ratio.is_finite().then_some((workers, ratio))
+        let held = of(workers, Mode::Hold(HoldOrder::Aged))?;
+        let base = of(workers, Mode::RoundRobin)?;
+        let alike = (held.completed_share - base.completed_share).abs() < f64::EPSILON;
+        let ratio = held.itl_ms_mean? / base.itl_ms_mean?;
+        (alike && ratio.is_finite()).then_some((workers, ratio))
     };
     let ratios: Vec<(u32, f64)> = drill.workers.iter().filter_map(|&n| ratio(n)).collect();
     let grow = ratios.iter().all(|(_, ratio)| *ratio >= 1.0);

@@ -210,7 +210,7 @@ fn limits(drill: &Drill) -> Vec<String> {
 }
 
 fn repeat(drill: &Drill, origin: &Origin, raw: &[(String, String)]) -> String {
-    let mut html = format!("<pre><code>{}</code></pre>\n", Escaped(&origin.command));
+    let mut html = format!("<pre><code>{}</code></pre>\n", command(&origin.words));
     let mut table = Table::new("What these figures were made of.", &["what", "value"]);
     let mut row = |what: &str, value: String| table.row([what.to_owned(), value]);
     row("program", origin.version.clone());
@@ -227,6 +227,26 @@ fn repeat(drill: &Drill, origin: &Origin, raw: &[(String, String)]) -> String {
         files.row([name.clone(), hash.clone()]);
     }
     let _ = writeln!(html, "<div class=\"hashes\">{}</div>", files.html(&|_| false));
+    html
+}
+
+/// A command whose options stay with their values where the line is broken.
+fn command(words: &[String]) -> String {
+    let mut html = String::new();
+    for (nth, word) in words.iter().enumerate() {
+        let option = word.starts_with("--");
+        let opened = nth > 0 && words[nth - 1].starts_with("--");
+        let gap = if nth == 0 { "" } else { " " };
+        let _ = match (option, opened) {
+            (true, false) => write!(html, "{gap}<span>{}", Escaped(word)),
+            (true, true) => write!(html, "</span>{gap}<span>{}", Escaped(word)),
+            (false, true) => write!(html, "{gap}{}</span>", Escaped(word)),
+            (false, false) => write!(html, "{gap}{}", Escaped(word)),
+        };
+    }
+    if words.last().is_some_and(|word| word.starts_with("--")) {
+        html.push_str("</span>");
+    }
     html
 }
 

@@ -5,7 +5,7 @@ use crate::drill::{ARMS, Drill, fake};
 
 fn origin() -> Origin {
     Origin {
-        command: "forebay drill --out report".to_owned(),
+        words: ["forebay", "drill", "--out", "report"].map(str::to_owned).to_vec(),
         version: "forebay 0.1.0".to_owned(),
         inputs: vec![("a<b>.jsonl".to_owned(), "00ff".to_owned())],
     }
