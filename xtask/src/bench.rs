@@ -76,7 +76,8 @@ pub(crate) fn update(workspace: &Workspace) -> anyhow::Result<ExitCode> {
     for Measured { workers, waiting, instructions, times } in measured {
         writeln!(text, "{workers} {waiting} {instructions:.0}")?;
         say(&format!(
-            "{workers} workers, {waiting} waiting: {instructions:.0} instructions a decision\n{times}"
+            "{workers} workers, {waiting} waiting: {instructions:.0} instructions a decision\n\
+             {times}"
         ));
     }
     workspace.write(BASELINE, &text)?;

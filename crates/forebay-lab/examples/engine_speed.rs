@@ -1,9 +1,11 @@
-//! Measures how fast engines run: as many requests as asked for over as many engines, in one event loop.
+//! Measures how fast engines run: as many requests as asked for over as many engines, in one event
+//! loop.
 //!
 //! `cargo run --release -p forebay-lab --example engine_speed -- [PRESET] [ENGINES] [REQUESTS]`
 //!
-//! 1.1 requests a second arrive at each engine, with 4,000 to 8,000 prompt tokens of which two fifths share one of
-//! ten prefixes of 6,144 tokens, and 1 to 300 tokens of answer. Only the engines are real: requests go round.
+//! 1.1 requests a second arrive at each engine, with 4,000 to 8,000 prompt tokens of which two
+//! fifths share one of ten prefixes of 6,144 tokens, and 1 to 300 tokens of answer. Only the
+//! engines are real: requests go round.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

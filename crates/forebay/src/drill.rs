@@ -16,7 +16,8 @@ use forebay_lab::service::Service;
 
 /// Runs several ways of routing over the same requests, and judges each.
 ///
-/// Every figure is over all requests that were offered; one that was never served counts as infinitely late.
+/// Every figure is over all requests that were offered; one that was never served counts as
+/// infinitely late.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The last --arm is under test and decides the exit code:

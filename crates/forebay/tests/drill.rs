@@ -21,10 +21,10 @@ fn scratch(name: &str) -> PathBuf {
     let lines = |gap: u64| -> String {
         let line = |nth: u64| {
             let ids: Vec<String> = (0..8).map(|id| (nth * 10 + id).to_string()).collect();
+            let (at, ids) = (nth * gap, ids.join(","));
             format!(
-                "{{\"timestamp\":{},\"input_length\":4096,\"output_length\":20,\"hash_ids\":[{}]}}\n",
-                nth * gap,
-                ids.join(",")
+                "{{\"timestamp\":{at},\"input_length\":4096,\"output_length\":20,\
+                 \"hash_ids\":[{ids}]}}\n"
             )
         };
         (0..40).map(line).collect()
@@ -49,7 +49,8 @@ fn the_arm_under_test_decides_the_exit_code() {
     );
     let never = format!("{calm} --arm hold --criteria never.toml");
     assert_eq!(drill(&folder, &never).status.code(), Some(1));
-    // Half of the runs: seeds draw differently, and the limit lies between what two of them come to.
+    // Half of the runs: seeds draw differently, and the limit lies between what two of them come
+    // to.
     let random = "--trace crowd.jsonl --workers 3 --seeds 6 --arm random --json";
     let ran = drill(&folder, random);
     let stdout = text(&ran.stdout);

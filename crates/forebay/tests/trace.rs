@@ -14,7 +14,7 @@ fn forebay(args: &[&str], input: &[u8]) -> Output {
         .expect("the program starts");
     let mut stdin = child.stdin.take().expect("it is piped");
     let input = input.to_vec();
-    // A program that refuses its arguments never reads, so what becomes of the writing says nothing.
+    // A program that refuses its arguments never reads, so a failed write says nothing.
     let writer = std::thread::spawn(move || stdin.write_all(&input).is_ok());
     let output = child.wait_with_output().expect("the program ends");
     writer.join().expect("writing does not panic");

@@ -10,8 +10,8 @@
 //! refused_share_max = 0.15
 //! ```
 //!
-//! Criteria are written down before the runs: their canonical form, one sorted line each, is hashed into the
-//! report, so that a changed limit is a changed hash whatever the file looks like.
+//! Criteria are written down before the runs: their canonical form, one sorted line each, is hashed
+//! into the report, so that a changed limit is a changed hash whatever the file looks like.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -218,7 +218,8 @@ pub struct Criteria {
 }
 
 impl Criteria {
-    /// The criteria that hold where no file gives others: DESIGN §7 wants them written down before the run.
+    /// The criteria that hold where no file gives others: DESIGN §7 wants them written down before
+    /// the run.
     pub fn built_in() -> Self {
         Self::parse(Path::new("criteria.toml"), DEFAULT)
             .expect("a test reads the embedded criteria")
@@ -232,8 +233,8 @@ impl Criteria {
         Ok(Self { list })
     }
 
-    /// The same, with the share of refusals that was agreed for a class where these say nothing of it: an agreed
-    /// limit is held against the facts.
+    /// The same, with the share of refusals that was agreed for a class where these say nothing of
+    /// it: an agreed limit is held against the facts.
     #[must_use]
     pub fn with_agreed(mut self, service: &Service) -> Self {
         for class in &service.classes {
@@ -250,13 +251,14 @@ impl Criteria {
         self
     }
 
-    /// Each criterion: those on all requests first, then by class, and in one fixed order within each.
+    /// Each criterion: those on all requests first, then by class, and in one fixed order within
+    /// each.
     pub fn list(&self) -> &[Criterion] {
         &self.list
     }
 
-    /// One line for each criterion, in the order of [`Criteria::list`], whatever the file looked like. It
-    /// is a file of the same criteria itself.
+    /// One line for each criterion, in the order of [`Criteria::list`], whatever the file looked
+    /// like. It is a file of the same criteria itself.
     pub fn canonical(&self) -> String {
         let line = |criterion: &Criterion| format!("{} = {}\n", criterion.key(), criterion.limit);
         self.list.iter().map(line).collect::<Vec<_>>().concat()

@@ -1,4 +1,5 @@
-//! Names bytes by their SHA-256, so that a report says which criteria and which files it was made of.
+//! Names bytes by their SHA-256, so that a report says which criteria and which files it was made
+//! of.
 
 use std::fmt::Write as _;
 use std::fs::File;

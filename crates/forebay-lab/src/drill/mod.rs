@@ -42,7 +42,8 @@ use measure::Measured;
 use stage::Stage;
 use verdict::{Observed, Outcome, Verdict};
 
-/// The arms of a drill that names none: three things that others do, and three steps towards `hold`.
+/// The arms of a drill that names none: three things that others do, and three steps towards
+/// `hold`.
 pub const ARMS: [Mode; 6] = [
     Mode::RoundRobin,
     Mode::Kv(KvPreset::Dynamo12),
@@ -200,7 +201,8 @@ pub enum DrillError {
     },
 }
 
-/// Holds the drill: makes every run on all cores, and judges the arms. `done` is called after each run.
+/// Holds the drill: makes every run on all cores, and judges the arms. `done` is called after each
+/// run.
 pub fn hold(design: Design, stage: &Stage, done: &(dyn Fn() + Sync)) -> Result<Drill, DrillError> {
     let make = |cell: &Cell| {
         let Cell { arm, workers, seed, .. } = *cell;
@@ -238,8 +240,8 @@ pub struct Drill {
 }
 
 impl Drill {
-    /// Brings the runs of a design together and judges its arms. Variations are judged by nobody: a verdict is
-    /// about the fleet that was asked for.
+    /// Brings the runs of a design together and judges its arms. Variations are judged by nobody: a
+    /// verdict is about the fleet that was asked for.
     pub fn of(design: Design, runs: Vec<Run>) -> Self {
         let as_asked = |run: &Run| run.cell.variation == Variation::NONE;
         let (runs, varied): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(as_asked);
@@ -273,7 +275,8 @@ impl Drill {
         self.runs.iter().filter(move |run| run.cell.workers == workers && run.cell.arm == arm)
     }
 
-    /// The runs of one arm on a fleet that differs from the preset, by seed; as asked for [`Variation::NONE`].
+    /// The runs of one arm on a fleet that differs from the preset, by seed; as asked for
+    /// [`Variation::NONE`].
     pub fn varied(&self, arm: Mode, variation: Variation) -> impl Iterator<Item = &Run> {
         let smallest = self.smallest();
         self.runs.iter().chain(&self.varied).filter(move |run| {

@@ -69,7 +69,8 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Whether figures can be held against the published ones: their engine and workload, as they ship.
+    /// Whether figures can be held against the published ones: their engine and workload, as they
+    /// ship.
     pub fn is_published(&self) -> bool {
         let Source::Synthetic { description, shipped: true } = &self.source else { return false };
         description.name == published::WORKLOAD
@@ -105,8 +106,8 @@ impl Stage {
     }
 }
 
-/// A request is good when it keeps the largest limit that the criteria set to each latency of all requests, so
-/// that the share of good requests in a summary is a share within the criteria.
+/// A request is good when it keeps the largest limit that the criteria set to each latency of all
+/// requests, so that the share of good requests in a summary is a share within the criteria.
 pub fn thresholds(criteria: &Criteria) -> Thresholds {
     let largest = |wanted: Metric| {
         let limits = criteria.list().iter().filter_map(|criterion| match criterion.measure {

@@ -1,4 +1,5 @@
-//! Prints what a person reads at a terminal: one row for each cell, the verdicts, and what to keep in mind.
+//! Prints what a person reads at a terminal: one row for each cell, the verdicts, and what to keep
+//! in mind.
 
 use std::fmt::Write as _;
 
@@ -93,7 +94,8 @@ pub fn notes(drill: &Drill, rows: &[Row]) -> Vec<String> {
     notes
 }
 
-/// How the arm under test does against round-robin where it is tightest, as ratios of the table's figures.
+/// How the arm under test does against round-robin where it is tightest, as ratios of the table's
+/// figures.
 fn against(drill: &Drill, rows: &[Row]) -> Option<String> {
     let (tested, _) = drill.under_test().filter(|(arm, _)| *arm != Mode::RoundRobin)?;
     let workers = drill.smallest();
@@ -115,14 +117,17 @@ fn against(drill: &Drill, rows: &[Row]) -> Option<String> {
     ))
 }
 
-/// What holding costs between tokens, against round-robin, in words.
+/// What holding costs between tokens, against round-robin, in words. Only where both served as
+/// much: gaps of those that were served say nothing of those that were not.
 fn gaps(drill: &Drill, rows: &[Row]) -> Option<String> {
-    let of = |workers: u32, arm: Mode| {
-        rows.iter().find(|row| row.workers == workers && row.arm == arm)?.itl_ms_mean
-    };
+    let of =
+        |workers: u32, arm: Mode| rows.iter().find(|row| row.workers == workers && row.arm == arm);
     let ratio = |workers: u32| {
-        let ratio = of(workers, Mode::Hold(HoldOrder::Aged))? / of(workers, Mode::RoundRobin)?;
-        ratio.is_finite().then_some((workers, ratio))
+        let held = of(workers, Mode::Hold(HoldOrder::Aged))?;
+        let base = of(workers, Mode::RoundRobin)?;
+        let alike = (held.completed_share - base.completed_share).abs() < f64::EPSILON;
+        let ratio = held.itl_ms_mean? / base.itl_ms_mean?;
+        (alike && ratio.is_finite()).then_some((workers, ratio))
     };
     let ratios: Vec<(u32, f64)> = drill.workers.iter().filter_map(|&n| ratio(n)).collect();
     let grow = ratios.iter().all(|(_, ratio)| *ratio >= 1.0);
@@ -140,8 +145,8 @@ fn gaps(drill: &Drill, rows: &[Row]) -> Option<String> {
     })
 }
 
-/// Adds the words of a text in lines of at most [`WIDTH`] columns, each after the same indent. A figure stays
-/// with its unit, and `N = 2` stays together.
+/// Adds the words of a text in lines of at most [`WIDTH`] columns, each after the same indent. A
+/// figure stays with its unit, and `N = 2` stays together.
 fn wrapped(text: &mut String, words: &str, indent: &str) {
     let mut column = 0;
     let mut words = words.split_whitespace().peekable();

@@ -1,8 +1,9 @@
 //! Decides whether an arm meets its criteria, and says why in one sentence.
 //!
-//! GO: every seed passes every criterion at every number of workers. NO-GO: every seed misses one and the same
-//! criterion, at one number of workers or more. INCONCLUSIVE: anything else, since seeds that disagree, or
-//! that miss different things, are a reason for more seeds and not for a decision.
+//! GO: every seed passes every criterion at every number of workers. NO-GO: every seed misses one
+//! and the same criterion, at one number of workers or more. INCONCLUSIVE: anything else, since
+//! seeds that disagree, or that miss different things, are a reason for more seeds and not for a
+//! decision.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,9 +1,10 @@
-//! Keeps the KV blocks of an engine: who holds them, which prefix each one has, which is reused first.
+//! Keeps the KV blocks of an engine: who holds them, which prefix each one has, which is reused
+//! first.
 //!
-//! The rules are those of vLLM's block pool. A block that nobody holds keeps its contents and can be found
-//! until it is reused. Blocks without a hash are reused first; the others in the order in which they were
-//! let go. A job lets go of its blocks from the last to the first, so the tail of a prompt is lost before the
-//! prefix that others may share.
+//! The rules are those of vLLM's block pool. A block that nobody holds keeps its contents and can
+//! be found until it is reused. Blocks without a hash are reused first; the others in the order in
+//! which they were let go. A job lets go of its blocks from the last to the first, so the tail of a
+//! prompt is lost before the prefix that others may share.
 
 use forebay_core::BlockHash;
 use hashbrown::HashTable;
@@ -14,15 +15,16 @@ const NONE: u32 = u32::MAX;
 /// In place of a twin: the block has no hash.
 const BLANK: u32 = u32::MAX - 1;
 
-/// Where the table looks for a hash. Hashes are mixed already; one multiplication makes sure of it, so that a poor
-/// hash costs no more than a good one.
+/// Where the table looks for a hash. Hashes are mixed already; one multiplication makes sure of it,
+/// so that a poor hash costs no more than a good one.
 fn spread(hash: BlockHash) -> u64 {
-    // The golden ratio's odd multiplier (Knuth, TAOCP 3, 6.4); the rotation brings the well-mixed high bits down
-    // to where the table takes its index from.
+    // The golden ratio's odd multiplier (Knuth, TAOCP 3, 6.4); the rotation brings the well-mixed
+    // high bits down to where the table takes its index from.
     hash.0.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26)
 }
 
-/// Small, since a fleet's blocks are far more than a cache holds, and each is looked at from time to time.
+/// Small, since a fleet's blocks are far more than a cache holds, and each is looked at from time
+/// to time.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     /// The prefix it holds; meaningless for a blank block.
@@ -116,7 +118,8 @@ impl Blocks {
         block
     }
 
-    /// Gives a held blank block the hash of the prefix that it is about to hold, so that it can be found.
+    /// Gives a held blank block the hash of the prefix that it is about to hold, so that it can be
+    /// found.
     pub(super) fn publish(&mut self, block: u32, hash: BlockHash) {
         let (all, found_at) = (&mut self.all, &mut self.found_at);
         let is_same = |&found: &u32| all[found as usize].hash == hash;
@@ -127,7 +130,8 @@ impl Blocks {
                 self.stored.push(hash);
             }
             Entry::Occupied(first) => {
-                // The oldest copy is the one that is found, as in vLLM; this one waits behind the others.
+                // The oldest copy is the one that is found, as in vLLM; this one waits behind the
+                // others.
                 let mut last = *first.get();
                 while all[last as usize].twin != NONE {
                     last = all[last as usize].twin;
@@ -156,8 +160,9 @@ impl Blocks {
         }
     }
 
-    /// The prefixes removed and stored since the caller last cleared them. What was removed comes first: a
-    /// prefix that a step stores is held until the step is over, so it can't be removed again in it.
+    /// The prefixes removed and stored since the caller last cleared them. What was removed comes
+    /// first: a prefix that a step stores is held until the step is over, so it can't be removed
+    /// again in it.
     pub(super) fn drain(&mut self) -> (&mut Vec<BlockHash>, &mut Vec<BlockHash>) {
         (&mut self.removed, &mut self.stored)
     }
@@ -186,7 +191,8 @@ impl Blocks {
         block
     }
 
-    /// Panics unless the lists, the holders and the counts agree with each other and with the jobs' tables.
+    /// Panics unless the lists, the holders and the counts agree with each other and with the jobs'
+    /// tables.
     #[cfg(test)]
     pub(super) fn assert_consistent<'a>(&self, tables: impl Iterator<Item = &'a Vec<u32>>) {
         let mut holders = vec![0; self.all.len()];

@@ -1,7 +1,7 @@
 //! Reads an engine preset: which model on which accelerator, how large and how fast.
 //!
-//! A preset is a flat TOML file of the keys in [`KEYS`]. All faults of a file are reported together, each with
-//! its line, which a deserializer that stops at the first one can't do.
+//! A preset is a flat TOML file of the keys in [`KEYS`]. All faults of a file are reported
+//! together, each with its line, which a deserializer that stops at the first one can't do.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,8 @@ pub struct Preset {
     pub step_base_us: f64,
     /// Microseconds of a step for each prompt token computed.
     pub step_prefill_token_us: f64,
-    /// Nanoseconds of a step for each prompt token computed and token of context that it attends to.
+    /// Nanoseconds of a step for each prompt token computed and token of context that it attends
+    /// to.
     pub step_prefill_context_ns: f64,
     /// Microseconds of a step for each sequence that decodes.
     pub step_decode_sequence_us: f64,
@@ -332,7 +333,8 @@ step_decode_context_ns = 3
             .replace("= 0.5", "= -0.5")
             .replace("step_decode_context_ns", "step_decode_context_us")
             .replace("error = \"c\"\n", "");
-        insta::assert_snapshot!(faults(&text), @r#"
+        let faults = faults(&text).replace(&KEYS.join(", "), "all of them");
+        insta::assert_snapshot!(faults, @r#"
         own.toml: missing key: error
         hint: add error = a string that is not empty
         own.toml: missing key: step_decode_context_ns
@@ -350,7 +352,7 @@ step_decode_context_ns = 3
         own.toml:9: step_prefill_context_ns must be a number from 0 to 1e12
         hint: write step_prefill_context_ns = a number from 0 to 1e12
         own.toml:11: unknown key: step_decode_context_us
-        hint: known keys: name, source, error, block_size, kv_tokens, batch_tokens_max, seqs_max, queued_requests_max, step_base_us, step_prefill_token_us, step_prefill_context_ns, step_decode_sequence_us, step_decode_context_ns
+        hint: known keys: all of them
         "#);
     }
 

@@ -30,7 +30,8 @@ fn small_preset() -> Preset {
     }
 }
 
-/// A job whose prompt's blocks hash to `family`, counted up, so that two of one family share all they can.
+/// A job whose prompt's blocks hash to `family`, counted up, so that two of one family share all
+/// they can.
 fn job(id: u64, prompt: u32, output: u32, family: u64) -> Job {
     let blocks = (0..u64::from(prompt / 4)).map(|nth| BlockHash(family * 1_000 + nth)).collect();
     Job { id, prompt, output, blocks }

@@ -30,7 +30,8 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// The table as HTML. Cells that look like figures are set to the right. `marked` are rows to stand out.
+    /// The table as HTML. Cells that look like figures are set to the right. `marked` are rows to
+    /// stand out.
     pub fn html(&self, marked: &dyn Fn(&[String]) -> bool) -> String {
         let mut html = format!(
             "<div class=\"scroll\"><table>\n<caption>{}</caption>\n<thead><tr>",

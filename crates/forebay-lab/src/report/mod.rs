@@ -6,8 +6,8 @@
 //! | `*.svg` | each figure as a file of its own |
 //! | `runs.jsonl` | one summary a line for each run on the fleet that was asked for |
 //! | `varied.jsonl` | the same for the fleets of the sensitivity figure |
-//! | `criteria.toml` | what the arms were held to, in canonical form: its hash is the criteria's |
-//! | `report.json` | the verdicts, and the hashes of the other files; marks the folder as a report |
+//! | `criteria.toml` | what the arms were held to, in canonical form |
+//! | `report.json` | the verdicts and the files' hashes; marks the folder as a report |
 //!
 //! The same drill gives the same bytes: there is no date on the page and no name of a machine.
 

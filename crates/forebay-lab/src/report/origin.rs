@@ -8,8 +8,8 @@ use crate::drill::digest;
 /// What a report says of how it came about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The command that repeats it.
-    pub command: String,
+    /// The words of the command that repeats it, as a shell reads them.
+    pub words: Vec<String>,
     /// What was installed: the package's version, and its commit where the build knew it.
     pub version: String,
     /// Files that were read, and the SHA-256 of each, in the order of the command.
@@ -17,8 +17,8 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Of a command in words, with the files that it read. Paths are shortened to names: where a file lay on
-    /// one machine says nothing on another, its hash says what it was.
+    /// Of a command in words, with the files that it read. Paths are shortened to names: where a
+    /// file lay on one machine says nothing on another, its hash says what it was.
     pub fn of(words: &[String], files: &[&Path]) -> io::Result<Self> {
         let inputs = files.iter().map(|path| {
             let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
@@ -30,10 +30,17 @@ impl Origin {
             Ok((name.into_owned(), hash))
         });
         Ok(Self {
-            command: words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+            words: words.iter().map(|word| quoted(word)).collect(),
             version: version(),
             inputs: inputs.collect::<io::Result<_>>()?,
         })
+    }
+}
+
+impl Origin {
+    /// The command on one line.
+    pub fn command(&self) -> String {
+        self.words.join(" ")
     }
 }
 

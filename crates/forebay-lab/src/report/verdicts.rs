@@ -33,7 +33,7 @@ struct ArmVerdict<'a> {
 #[derive(Serialize)]
 struct Written<'a> {
     version: &'a str,
-    command: &'a str,
+    command: String,
     inputs: Vec<Named<'a>>,
     files: Vec<Named<'a>>,
 }
@@ -56,7 +56,7 @@ pub(super) fn manifest_json(drill: &Drill, origin: &Origin, files: &[(String, St
     let (inputs, files) = (named(&origin.inputs), named(files));
     let written = Written {
         version: &origin.version,
-        command: &origin.command,
+        command: origin.command(),
         inputs: inputs.iter().map(|(name, sha256)| Named { name, sha256 }).collect(),
         files: files.iter().map(|(name, sha256)| Named { name, sha256 }).collect(),
     };

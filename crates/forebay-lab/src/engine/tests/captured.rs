@@ -8,8 +8,8 @@ use forebay_core::BlockHash;
 use super::{Bench, small_preset};
 use crate::engine::{Job, Output, Preset};
 
-/// What a request stored and removed, and how much of its prompt it found: events in one order of their own, as
-/// vLLM also says removals first.
+/// What a request stored and removed, and how much of its prompt it found: events in one order of
+/// their own, as vLLM also says removals first.
 struct Seen {
     cached: u32,
     removed: Vec<u64>,
@@ -61,8 +61,8 @@ fn evictions_and_hits_are_those_of_real_vllm() {
         let seen = ask(&mut bench, id, prompt, 4, blocks);
         assert_eq!((seen.cached, seen.removed, &seen.stored), (0, vec![], blocks));
     }
-    // Real vLLM hashes the answer's blocks, too, and the answer of this one fills block 83. Here answers have no
-    // hashes, so block 83 counts to the prompt: 608 tokens instead of 606.
+    // Real vLLM hashes the answer's blocks, too, and the answer of this one fills block 83. Here
+    // answers have no hashes, so block 83 counts to the prompt: 608 tokens instead of 606.
     let seen = ask(&mut bench, 5, 608, 2, &epsilon);
     assert_eq!((seen.removed, &seen.stored), (down(15, 0).collect(), &epsilon));
 
@@ -89,7 +89,8 @@ fn evictions_and_hits_are_those_of_real_vllm() {
 
 #[test]
 fn three_equal_requests_at_once_share_as_in_real_vllm() {
-    // `concurrent_dup_requests.jsonl`: 226 prompt tokens each; the first found none cached, the others 224.
+    // `concurrent_dup_requests.jsonl`: 226 prompt tokens each; the first found none cached, the
+    // others 224.
     let preset =
         Preset { block_size: 32, kv_tokens: 69 * 32, batch_tokens_max: 2_048, ..small_preset() };
     let mut bench = Bench::new(&preset);

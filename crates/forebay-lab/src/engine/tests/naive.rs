@@ -1,6 +1,7 @@
 //! Runs the same rules job by job and token by token, as slowly and plainly as they can be written.
 //!
-//! The engine skips what it can prove not to matter; this one skips nothing. Both must say the same.
+//! The engine skips what it can prove not to matter; this one skips nothing. Both must say the
+//! same.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

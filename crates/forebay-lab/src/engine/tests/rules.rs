@@ -128,8 +128,8 @@ fn a_job_without_room_preempts_the_last_one_which_starts_over_in_front() {
     assert_eq!(bench.step(), [tokens(1, 5), tokens(2, 4), Output::Preempted(2)]);
     assert_eq!(bench.engine.gauges().preemptions_total, 1);
     let said = bench.rest();
-    // Two blocks are free, enough for the third, which waits behind the second all the same. The second is not
-    // told as admitted again, and goes on with its fifth token.
+    // Two blocks are free, enough for the third, which waits behind the second all the same. The
+    // second is not told as admitted again, and goes on with its fifth token.
     let place = |output| said.iter().position(|said| *said == output).expect("it was said");
     assert!(place(Output::Finished(1)) < place(admitted(3, 0)));
     assert!(place(tokens(2, 5)) < place(tokens(3, 1)));
@@ -180,7 +180,8 @@ fn a_preempted_job_finds_its_prompt_in_the_cache_again_and_computes_its_answer_a
         bench.step();
     }
     while !bench.step().contains(&Output::Finished(1)) {}
-    // It had 8 + 4 tokens, and the first one has taken only the block of its answer, which had no hash.
+    // It had 8 + 4 tokens, and the first one has taken only the block of its answer, which had no
+    // hash.
     assert_eq!(bench.wake, Some(bench.now + step_of(4)));
 }
 
@@ -293,6 +294,23 @@ fn of_two_copies_of_a_block_the_loss_of_one_is_not_told() {
     bench.rest();
     let last = bench.submit(job(4, 12, 1, 4));
     assert_eq!(last[1], removed(&[1_001, 1_000, 3_001]));
+}
+
+#[test]
+fn of_several_copies_of_a_block_the_oldest_is_found() {
+    let preset = Preset { kv_tokens: 20, ..small_preset() };
+    let mut bench = Bench::new(&preset);
+    let blank = |id, prompt| Job { id, prompt, output: 1, blocks: [].into() };
+    // Three copies of block 1001, and block 3000 let go between the second and the third; then the first
+    // copy is reused.
+    for job in [job(1, 8, 1, 1), job(2, 8, 1, 1), job(3, 4, 1, 3), job(4, 8, 1, 1), blank(5, 4)] {
+        bench.submit(job);
+        bench.rest();
+    }
+    assert_eq!(bench.submit(job(6, 9, 1, 1))[0], admitted(6, 8));
+    bench.rest();
+    // The second copy was found and is fresh again, so block 3000 is the oldest.
+    assert_eq!(bench.submit(blank(7, 8))[1], removed(&[3_000]));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::naive::Naive;
 use super::small_preset;
-use crate::engine::{Engine, Input, Job, Output, Preset};
+use crate::engine::{Engine, Gauges, Input, Job, Output, Preset};
 
 #[derive(Clone, Debug)]
 enum Act {
@@ -140,14 +140,15 @@ fn run(preset: &Preset, report_every: u32, acts: &[Act]) -> Vec<(Moment, Output)
                 assert_eq!(lost, pair.naive.crash());
                 lost.into_iter().for_each(|id| pair.end(id, "lost"));
                 pair.wake = None;
-                assert_eq!(pair.engine.gauges().kv_used, 0.0);
+                assert_eq!(pair.engine.gauges(), Gauges::default());
                 pair.engine.assert_consistent();
             }
         }
     }
     pair.pass(Moment(pair.now.0 + 1_000_000_000));
     assert_eq!(pair.wake, None, "the engine never came to rest");
-    assert_eq!(pair.engine.gauges().kv_used, 0.0, "a block is held by nobody");
+    let gauges = pair.engine.gauges();
+    assert_eq!(Gauges { preemptions_total: 0, ..gauges }, Gauges::default(), "something is held");
     assert_eq!(pair.ended.len() as u64, submitted, "a job did not end");
     pair.log
 }
@@ -159,7 +160,8 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Each job ends exactly once, all blocks come back, and the same script gives the same outputs.
+    /// Each job ends exactly once, all blocks come back, and the same script gives the same
+    /// outputs.
     #[test]
     fn it_says_what_the_plain_engine_says(
         preset in preset(),

@@ -1,4 +1,5 @@
-//! Draws how the time to first token grows while the run goes on: where a queue builds up, it climbs.
+//! Draws how the time to first token grows while the run goes on: where a queue builds up, it
+//! climbs.
 
 use forebay_core::Mode;
 
@@ -60,9 +61,10 @@ pub(super) fn figure(drill: &Drill) -> Figure {
     Figure {
         id: "ttft-by-arrival",
         heading: format!("Time to first token by tenth of the arrivals, N = {}", drill.smallest()),
-        caption: "Line: the median of each tenth of the requests, in order of arrival, mean over the seeds. \
-                  Band: up to the 90th percentile; an arrow where refusals make it infinite. Dotted, for \
-                  comparison: round-robin's median. Where the line climbs, a queue is building up."
+        caption: "Line: the median of each tenth of the requests, in order of arrival, mean over \
+                  the seeds. Band: up to the 90th percentile; an arrow where refusals make it \
+                  infinite. Dotted, for comparison: round-robin's median. Where the line climbs, \
+                  a queue is building up."
             .to_owned(),
         drawing: canvas,
         table: table(&of_arms),

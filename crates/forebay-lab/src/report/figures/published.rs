@@ -59,13 +59,14 @@ pub(super) fn figure(drill: &Drill) -> Option<Figure> {
     Some(Figure {
         id: "published",
         heading: "Predicted against published".to_owned(),
-        caption: "Relative error of the prediction; the shaded band is ±20 %, an arrow is an error beyond \
-                  ±50 %. Published: an independent A/B test, June 2026, 8×A100-40GB, Qwen3-8B, vLLM 0.20.1, \
-                  Dynamo 1.2.0, three measured runs, latencies over completed requests. Predicted: means over \
-                  the seeds, over completed requests as well, so that like is held against like. The \
-                  workload is a synthetic one of the same lengths, prefix classes and bursts, not the same \
-                  requests; the engine model was fitted to the round-robin cells, and the kv cells are \
-                  predictions."
+        caption: "Relative error of the prediction; the shaded band is ±20 %, an arrow is an \
+                  error beyond ±50 %. Published: an independent A/B test, June 2026, \
+                  8×A100-40GB, Qwen3-8B, vLLM 0.20.1, Dynamo 1.2.0, three measured runs, \
+                  latencies over completed requests. Predicted: means over the seeds, over \
+                  completed requests as well, so that like is held against like. The workload is \
+                  a synthetic one of the same lengths, prefix classes and bursts, not the same \
+                  requests; the engine model was fitted to the round-robin cells, and the kv \
+                  cells are predictions."
             .to_owned(),
         drawing: canvas,
         table: table(drill, &cells),

@@ -54,9 +54,9 @@ pub(super) fn figure(drill: &Drill) -> Figure {
         id: "ttft-quantiles",
         heading: "Time to first token, over all offered requests".to_owned(),
         caption: format!(
-            "Means over {seeds} of each run's quantiles; max is the largest of all. The scale is logarithmic. \
-             A request that was never served counts as infinitely late, so an arm that refuses has its upper \
-             quantiles and its mean in the lane marked ∞."
+            "Means over {seeds} of each run's quantiles; max is the largest of all. The scale is \
+             logarithmic. A request that was never served counts as infinitely late, so an arm \
+             that refuses has its upper quantiles and its mean in the lane marked ∞."
         ),
         drawing: canvas,
         table: table(&rows),

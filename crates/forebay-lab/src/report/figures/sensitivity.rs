@@ -35,7 +35,8 @@ const KNOBS: [Knob; 3] = [
     },
     Knob {
         title: "believed KV capacity",
-        exactly: "the core believes KV tokens that are wrong by that much, and the fleet stays as it is",
+        exactly: "the core believes KV tokens that are wrong by that much, and the fleet stays \
+                  as it is",
         by: |pct| Variation { belief_pct: pct, ..Variation::NONE },
     },
 ];
@@ -81,8 +82,8 @@ pub(super) fn figure(drill: &Drill) -> Option<Figure> {
         id: "sensitivity",
         heading: format!("Does the ranking hold on another fleet? N = {}", drill.smallest()),
         caption: format!(
-            "One property is changed by ±10 and ±25 %, everything else stays. {}. TTFT over all offered, means \
-             over the seeds. {}",
+            "One property is changed by ±10 and ±25 %, everything else stays. {}. TTFT over all \
+             offered, means over the seeds. {}",
             exactly.join(". "),
             ranking(drill)
         ),
@@ -142,7 +143,8 @@ fn ranking(drill: &Drill) -> String {
     let (p50, mean, p99) =
         (first(|ttft| ttft.p50), first(|ttft| ttft.mean), first(|ttft| ttft.p99));
     format!(
-        "Of {}, {tested} has the lowest p50 on {p50}, the lowest mean on {mean} and the lowest p99 on {p99}.",
+        "Of {}, {tested} has the lowest p50 on {p50}, the lowest mean on {mean} and the lowest \
+         p99 on {p99}.",
         counted(fleets.len(), "fleet")
     )
 }

@@ -61,8 +61,8 @@ pub(super) fn figure(drill: &Drill) -> Option<Figure> {
     Some(Figure {
         id: "over-time",
         heading: format!("Queues and KV cache over time, N = {}, seed {seed}", drill.smallest()),
-        caption: "What waits inside an engine is bound to it, and can neither overtake nor go elsewhere; what \
-                  waits in the gateway goes wherever room appears first."
+        caption: "What waits inside an engine is bound to it, and can neither overtake nor go \
+                  elsewhere; what waits in the gateway goes wherever room appears first."
             .to_owned(),
         drawing: canvas,
         table: table(&runs),
