@@ -3,9 +3,10 @@
 //! A fair order alone does not protect a tenant from one that floods: the flood's requests hold the
 //! KV memory of the whole fleet for a residence each, so a long prompt of the other waits until
 //! enough of them have ended, however entitled it is. So while a flow that runs is below its share,
-//! a flow above its own may be added to a worker only if the worker keeps room for a large request
-//! of the first: its mean need and two standard deviations. That costs the flood a tenth of the
-//! fleet, and nobody anything while one flow is alone.
+//! a flow above its own may be added to a worker only if the worker keeps room for two large
+//! requests of the first (its mean need and two standard deviations each): one that comes next, and
+//! one for the burst that it comes with. That costs the flood a few percent of the fleet's
+//! throughput, and nobody anything while one flow is alone.
 
 use crate::Core;
 use crate::queue::Flow;
@@ -45,7 +46,7 @@ impl Core {
         for (class, queue) in (0..).map(ClassId).zip(&self.queue.classes) {
             for (tenant, flow) in queue.flows.iter().take(FLOWS_MAX) {
                 if !self.is_above(&found, (class, *tenant), flow) {
-                    found.kept = found.kept.max(flow.large_need());
+                    found.kept = found.kept.max(flow.large_need() + flow.large_need());
                 }
             }
         }

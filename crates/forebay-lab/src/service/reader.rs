@@ -182,7 +182,7 @@ impl<'a> Section<'a> {
             return Vec::new();
         };
         let mut sections = Vec::new();
-        for item in items.iter() {
+        for item in items {
             match item.get_ref().as_table() {
                 Some(table) => {
                     sections.push(Section::new(title, table, found.line(item.span().start)));
@@ -195,7 +195,7 @@ impl<'a> Section<'a> {
 
     /// Every key that nobody asked for is a fault.
     pub(crate) fn finish(self, found: &mut Gathered) {
-        for (key, _) in self.table.iter() {
+        for (key, _) in self.table {
             let (name, span): (&str, Range<usize>) = (key.get_ref(), key.span());
             if self.asked.contains(&name) {
                 continue;
@@ -263,7 +263,8 @@ pub(crate) fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
     names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// The name that differs least from the one typed, if it differs by no more than a third of its letters.
+/// The name that differs least from the one typed, if it differs by no more than a third of its
+/// letters.
 pub(crate) fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     names
         .map(|name| (distance(typed, name), name))
