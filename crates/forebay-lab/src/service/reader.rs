@@ -182,7 +182,7 @@ impl<'a> Section<'a> {
             return Vec::new();
         };
         let mut sections = Vec::new();
-        for item in items.iter() {
+        for item in items {
             match item.get_ref().as_table() {
                 Some(table) => {
                     sections.push(Section::new(title, table, found.line(item.span().start)));
@@ -195,7 +195,7 @@ impl<'a> Section<'a> {
 
     /// Every key that nobody asked for is a fault.
     pub(crate) fn finish(self, found: &mut Gathered) {
-        for (key, _) in self.table.iter() {
+        for (key, _) in self.table {
             let (name, span): (&str, Range<usize>) = (key.get_ref(), key.span());
             if self.asked.contains(&name) {
                 continue;
