@@ -7,7 +7,6 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
 
@@ -21,9 +20,8 @@ const CASES: [(u32, u32); 2] = [(100, 1_000), (1_000, 10_000)];
 /// Decisions that are counted: enough to even out rare rebuilds, few enough for valgrind's
 /// slowness.
 const COUNTED: u32 = 500;
-/// Decisions that are timed, and how often.
-const TIMED: u32 = 20_000;
-const TIMES: usize = 5;
+/// Decisions that are timed.
+const TIMED: u32 = 5_000;
 /// How far above the baseline a count may be. Compilers and C libraries move counts by a few
 /// percent.
 const TOLERANCE: f64 = 0.10;
@@ -37,8 +35,8 @@ struct Measured {
     waiting: u32,
     /// Instructions a decision.
     instructions: f64,
-    /// Median wall time of a decision in microseconds.
-    micros: f64,
+    /// What the program itself prints of wall times.
+    times: String,
 }
 
 /// Measures, and fails where a count is above the baseline by more than the tolerance.
@@ -47,7 +45,7 @@ pub(crate) fn check(workspace: &Workspace) -> anyhow::Result<ExitCode> {
     let baseline = parse_baseline(&text)?;
     let Some(measured) = measure(workspace)? else { return Ok(ExitCode::from(3)) };
     let mut code = ExitCode::SUCCESS;
-    for Measured { workers, waiting, instructions, micros } in measured {
+    for Measured { workers, waiting, instructions, times } in measured {
         let Some(base) = baseline_of(&baseline, workers, waiting) else {
             bail!("{BASELINE} has no line for {workers} {waiting}\nhint: {REMEDY}");
         };
@@ -55,7 +53,7 @@ pub(crate) fn check(workspace: &Workspace) -> anyhow::Result<ExitCode> {
         let verdict = if change > TOLERANCE { "TOO MANY" } else { "ok" };
         say(&format!(
             "{workers} workers, {waiting} waiting: {instructions:.0} instructions a decision, \
-             {:+.1} % against {base:.0}: {verdict} (median {micros:.1} µs, for information)",
+             {:+.1} % against {base:.0}: {verdict}\n{times}",
             change * 100.0
         ));
         if change > TOLERANCE {
@@ -75,10 +73,11 @@ pub(crate) fn update(workspace: &Workspace) -> anyhow::Result<ExitCode> {
         "# Instructions a decision, by callgrind. Written by `cargo xtask bench --update`.\n\
          # workers waiting instructions\n",
     );
-    for Measured { workers, waiting, instructions, micros } in measured {
+    for Measured { workers, waiting, instructions, times } in measured {
         writeln!(text, "{workers} {waiting} {instructions:.0}")?;
         say(&format!(
-            "{workers} workers, {waiting} waiting: {instructions:.0} instructions, {micros:.1} µs"
+            "{workers} workers, {waiting} waiting: {instructions:.0} instructions a decision\n\
+             {times}"
         ));
     }
     workspace.write(BASELINE, &text)?;
@@ -120,22 +119,18 @@ fn measure_case(
         Workspace::must(valgrind)?;
         parse_total(&std::fs::read_to_string(counts).context("callgrind wrote no counts")?)
     };
-    let time = |decisions: u32| -> anyhow::Result<f64> {
-        let mut plain = Command::new(program);
-        plain.args(words(decisions)).stdout(Stdio::null()).stdin(Stdio::null());
-        let start = Instant::now();
-        Workspace::must(plain)?;
-        Ok(start.elapsed().as_secs_f64())
-    };
     let (none, many) = (count(0)?, count(COUNTED)?);
     ensure!(many > none, "{COUNTED} decisions took no instructions: {many} against {none}");
-    let mut micros = Vec::new();
-    for _ in 0..TIMES {
-        micros.push((time(TIMED)? - time(0)?) / f64::from(TIMED) * 1e6);
-    }
-    micros.sort_by(f64::total_cmp);
     let instructions = (many - none) as f64 / f64::from(COUNTED);
-    Ok(Measured { workers, waiting, instructions, micros: micros[TIMES / 2] })
+    Ok(Measured { workers, waiting, instructions, times: times(program, &words(TIMED))? })
+}
+
+/// What the program prints when it runs by itself, for information.
+fn times(program: &Path, words: &[String]) -> anyhow::Result<String> {
+    let output = Command::new(program).args(words).stdin(Stdio::null()).output()?;
+    ensure!(output.status.success(), "{}: {}", program.display(), output.status);
+    let printed = String::from_utf8_lossy(&output.stdout);
+    Ok(printed.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n"))
 }
 
 /// The total of a callgrind file: the first number of its `totals:` line, or of `summary:` in older

@@ -31,6 +31,7 @@ mod observe;
 mod settle;
 
 mod buckets;
+mod entitlement;
 mod fleet;
 mod invariants;
 mod means;
@@ -53,8 +54,8 @@ use crate::means::OutputMeans;
 use crate::pace::Pace;
 use crate::promises::Promises;
 use crate::queue::Queue;
-use crate::routing::hold::Reservation;
 use crate::routing::kv::Parked;
+use crate::routing::reserve::Reservation;
 use crate::routing::round_robin::RoundRobin;
 use crate::tenants::Tenants;
 

@@ -88,7 +88,7 @@ impl Core {
         self.dirty.insert(flight.slot);
         self.pace.note_landed(flight.need_at_dispatch, flight.dispatched);
         let key = (flight.arrival.class, flight.arrival.tenant);
-        self.queue.give_back(key, flight.held, &self.settings);
+        self.queue.give_back(key, (flight.held, flight.need_at_dispatch), &self.settings);
     }
 
     fn learn(&mut self, flight: &Flight, output: Tokens) {

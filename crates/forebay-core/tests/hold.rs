@@ -85,9 +85,8 @@ fn a_request_past_its_promise_goes_first_and_gets_a_worker_reserved() {
     world.now = world.now + Span::secs(10);
     assert_eq!(world.arrive(request(2, 1900)), [], "it does not fit beside the first");
     let mut running = 1;
-    let mut passed = 0;
     // Short ones come without end; each would pass the long one for ever.
-    for id in 10..100 {
+    for (passed, id) in (10..100).enumerate() {
         world.now = world.now + Span::millis(500);
         world.arrive(request(id, 1200));
         let events = world.finish(running);
@@ -99,7 +98,6 @@ fn a_request_past_its_promise_goes_first_and_gets_a_worker_reserved() {
         let Some(Event::Ran(next, 0)) = events.first() else { panic!("nothing ran: {events:?}") };
         world.first_token(*next);
         running = *next;
-        passed += 1;
     }
     panic!("the long request starved");
 }

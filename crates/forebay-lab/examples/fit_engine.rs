@@ -1,10 +1,12 @@
-//! Fits an engine preset to the round-robin cells of the published A/B test, and prints the error per cell.
+//! Fits an engine preset to the round-robin cells of the published A/B test, and prints the error
+//! per cell.
 //!
 //! `cargo run --release -p forebay-lab --example fit_engine -- FOLDER [PRESET] [ROUNDS SEED]`
 //!
-//! FOLDER holds `kv-router-ab.csv` and `seedlike-{1,2,3}.jsonl`. Without ROUNDS it only prints. Request i goes to
-//! worker i mod N at its timestamp, with no latency in between. The kv router's rows are never looked at: what
-//! it refuses is a prediction of the fitted engine, not an input to it.
+//! FOLDER holds `kv-router-ab.csv` and `seedlike-{1,2,3}.jsonl`. Without ROUNDS it only prints.
+//! Request i goes to worker i mod N at its timestamp, with no latency in between. The kv router's
+//! rows are never looked at: what it refuses is a prediction of the fitted engine, not an input to
+//! it.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -190,8 +192,9 @@ fn simulated(preset: &Preset, traces: &[Vec<Request>]) -> [Cell; 3] {
     })
 }
 
-/// Each figure's relative error and the tolerance that issue 2 states for it, infinite where it states none: away
-/// from saturation the makespan is the trace's own length and the luck of its last answers.
+/// Each figure's relative error and the tolerance that issue 2 states for it, infinite where it
+/// states none: away from saturation the makespan is the trace's own length and the luck of its
+/// last answers.
 fn errors(ours: &[Cell; 3], published: &[Cell; 3]) -> Vec<(f64, f64)> {
     let mut errors = Vec::new();
     for (nth, (ours, published)) in ours.iter().zip(published).enumerate() {
@@ -205,13 +208,14 @@ fn errors(ours: &[Cell; 3], published: &[Cell; 3]) -> Vec<(f64, f64)> {
     errors
 }
 
-/// The errors in units of their tolerances, as an 8-norm: nearly the worst one, but with a slope everywhere.
+/// The errors in units of their tolerances, as an 8-norm: nearly the worst one, but with a slope
+/// everywhere.
 fn badness(errors: &[(f64, f64)]) -> f64 {
     errors.iter().map(|(error, tolerance)| (error / tolerance).powi(8)).sum::<f64>().powf(0.125)
 }
 
-/// A seeded random search: starts scattered over the plausible ranges, then steps around the best of them that
-/// shrink while nothing is found.
+/// A seeded random search: starts scattered over the plausible ranges, then steps around the best
+/// of them that shrink while nothing is found.
 fn search(
     start: Preset,
     traces: &[Vec<Request>],

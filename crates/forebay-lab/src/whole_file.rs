@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 
 /// A file that can't be written: where, what, and what to do.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {source}\nhint: name a file in a folder that exists and may be written", file.display())]
+#[error(
+    "{}: {source}\nhint: name a file in a folder that exists and may be written",
+    file.display()
+)]
 pub struct UnwritableFile {
     /// The file.
     pub file: PathBuf,
@@ -14,8 +17,8 @@ pub struct UnwritableFile {
     pub source: io::Error,
 }
 
-/// A file under a temporary name in the folder of the final one. Dropped before [`WholeFile::finish`] it is
-/// removed, so nobody ever reads half of it.
+/// A file under a temporary name in the folder of the final one. Dropped before
+/// [`WholeFile::finish`] it is removed, so nobody ever reads half of it.
 #[derive(Debug)]
 pub struct WholeFile {
     file: PathBuf,

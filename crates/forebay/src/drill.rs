@@ -13,52 +13,54 @@ use forebay_lab::drill::{self, ARMS, Design, Mode, table};
 use forebay_lab::engine::Preset;
 use forebay_lab::report::{self, Origin};
 use forebay_lab::service::Service;
-use forebay_lab::trace::synth::Description;
 
-/// Show what saturation costs: several ways of routing, the same requests, a verdict on each
+/// Runs several ways of routing over the same requests, and judges each.
+///
+/// Every figure is over all requests that were offered; one that was never served counts as
+/// infinitely late.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The last --arm is under test, and decides the exit code: 0 GO, 1 NO-GO, 3 INCONCLUSIVE; 2 is misuse.
+The last --arm is under test and decides the exit code:
+0 GO, 1 NO-GO, 3 INCONCLUSIVE; 2 is misuse or failure.
 
-Examples:
-  forebay drill
-  forebay drill --trace conversation.jsonl --workers 8 --arm round-robin --arm hold --out report")]
+Examples: forebay drill
+          forebay drill --trace conversation.jsonl --workers 8 --out report")]
 pub(crate) struct Args {
     /// Trace to replay, the same for every seed
     #[arg(long, value_name = "FILE", conflicts_with = "synth", help_heading = "Load")]
     trace: Option<PathBuf>,
-    /// Synthetic trace, by name or by file: each seed makes its own requests
+    /// Synthetic trace, a name or a file [default: evidence]
     #[arg(long, value_name = "NAME", default_value = "evidence", help_heading = "Load")]
+    #[arg(hide_default_value = true)]
     synth: String,
-    /// Rate, in multiples of the trace's
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, help_heading = "Load")]
+    /// Rate in multiples of the trace's
+    #[arg(long, value_name = "X", default_value_t = 1.0, help_heading = "Load")]
     scale: f64,
-    /// How many seeds, from 1 on
-    #[arg(long, value_name = "COUNT", default_value_t = 3, help_heading = "Load",
-          value_parser = clap::value_parser!(u64).range(1..=1000))]
+    /// Number of seeds, from 1 on
+    #[arg(long, value_name = "COUNT", default_value_t = 3, help_heading = "Load")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
-    /// Engine preset of every worker, by name or by file
-    #[arg(
-        long,
-        value_name = "PRESET",
-        default_value = "a100-40gb/qwen3-8b",
-        help_heading = "Fleet"
-    )]
-    engine: String,
+
     /// Numbers of workers
-    #[arg(long, value_name = "N,N,…", default_value = "2,4,8", value_delimiter = ',',
-          help_heading = "Fleet", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N,N,…", default_value = "2,4,8", help_heading = "Fleet")]
+    #[arg(value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     workers: Vec<u32>,
-    /// Way of routing, repeated; the last is under test [default: six, `hold` last]
+    /// Preset, a name or a file [default: a100-40gb/qwen3-8b]
+    #[arg(long, value_name = "PRESET", default_value = "a100-40gb/qwen3-8b")]
+    #[arg(hide_default_value = true, help_heading = "Fleet")]
+    engine: String,
+
+    /// How a worker is chosen; repeat it [default: six modes]
     #[arg(long = "arm", value_name = "MODE", help_heading = "Policy")]
     arms: Vec<Mode>,
-    /// File of classes, tenants and pools
+    /// Classes, tenants and pools
     #[arg(long, value_name = "FILE", help_heading = "Policy")]
     classes: Option<PathBuf>,
-    /// File of criteria [default: completed ≥ 99.9 %, TTFT p50 ≤ 5 s, p99 ≤ 60 s]
+    /// What each arm is held to [default: served, TTFT]
     #[arg(long, value_name = "FILE", help_heading = "Policy")]
     criteria: Option<PathBuf>,
-    /// Folder for a report with figures
+
+    /// Write a report with figures to this folder
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
     /// One JSON object a run, then one with the verdicts
@@ -71,10 +73,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stage = stage(args)?;
     let design = design(args, &stage)?;
     design.check(&stage)?;
-    let origin = origin(args, &design)?;
-    if let Some(folder) = &args.out {
-        report::check(folder)?;
-    }
+    let origin = match &args.out {
+        Some(folder) => {
+            report::check(folder)?;
+            Some(origin(args, &design)?)
+        }
+        None => None,
+    };
     let held = {
         let progress = Progress::of(design.cells().len());
         drill::hold(design, &stage, &|| progress.advance())?
@@ -91,8 +96,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         out.write_all(table::render(&held).as_bytes())?;
     }
-    if let Some(folder) = &args.out {
-        report::write(&held, &origin, folder)?;
+    if let (Some(folder), Some(origin)) = (&args.out, &origin) {
+        report::write(&held, origin, folder)?;
         writeln!(io::stderr(), "report: {}", folder.join("index.html").display())?;
     }
     Ok(ExitCode::from(held.exit_code()))
@@ -107,7 +112,7 @@ fn stage(args: &Args) -> anyhow::Result<Stage> {
             );
             Source::File(path.clone())
         }
-        None => Source::Synthetic(Description::find(&args.synth)?),
+        None => Source::synthetic(&args.synth)?,
     };
     let service = args.classes.as_deref().map_or_else(|| Ok(Service::single()), Service::load)?;
     Ok(Stage {
@@ -134,6 +139,8 @@ fn design(args: &Args, stage: &Stage) -> anyhow::Result<Design> {
     Ok(Design {
         trace: stage.source.name(),
         engine: stage.engine.name.clone(),
+        scale: stage.scale,
+        published: stage.is_published(),
         workers,
         seeds: (1..=args.seeds).collect(),
         arms: if args.arms.is_empty() { ARMS.to_vec() } else { args.arms.clone() },
@@ -170,5 +177,5 @@ fn origin(args: &Args, design: &Design) -> anyhow::Result<Origin> {
     let named = [synth, Some(engine)].into_iter().flatten().filter(|path| path.is_file());
     let given = [&args.trace, &args.classes, &args.criteria].into_iter().flatten();
     let files: Vec<&Path> = given.map(PathBuf::as_path).chain(named).collect();
-    Origin::of(&words, &files).context("a file that was named can't be read")
+    Ok(Origin::of(&words, &files)?)
 }

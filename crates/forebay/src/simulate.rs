@@ -19,8 +19,8 @@ use forebay_lab::whole_file::WholeFile;
 
 /// Runs a trace over a simulated fleet and says what it would cost.
 ///
-/// Every latency is over all requests that were offered, from their scheduled time; one that was never served
-/// counts as infinitely late.
+/// Every latency is over all requests that were offered, from their scheduled time; one that was
+/// never served counts as infinitely late.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: forebay simulate --synth evidence --workers 2 --mode hold")]
 pub(crate) struct Args {
@@ -37,16 +37,19 @@ pub(crate) struct Args {
     /// Rate in multiples of the trace's
     #[arg(long, value_name = "X", default_value_t = 1.0, help_heading = "Load")]
     scale: f64,
-    /// How clients take a refusal: none, naive, backoff, retry-after, openai-python, openai-python-old
-    #[arg(long, value_name = "CLIENT", default_value_t = Client::None, help_heading = "Load")]
-    #[arg(hide_possible_values = true)]
+    /// How clients take a 503 or 429
+    ///
+    /// `none` go away. `naive` come back at once, up to 10 attempts. `backoff` wait as the official
+    /// SDKs do without a header. `retry-after` come back exactly when told, with their ticket.
+    /// `openai-python` and `openai-python-old` are the official SDK of today and of before 2026.
+    #[arg(long, value_name = "CLIENT", default_value = "none", help_heading = "Load")]
     retry: Client,
 
-    /// Number of workers, all of the engine preset
+    /// Number of workers of that preset
     #[arg(long, value_name = "N", default_value_t = 2, help_heading = "Fleet")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     workers: u32,
-    /// Engine preset: a shipped name or a file
+    /// Preset: name or file
     #[arg(long, value_name = "PRESET", default_value = "a100-40gb/qwen3-8b")]
     #[arg(help_heading = "Fleet")]
     engine: String,
@@ -56,18 +59,26 @@ pub(crate) struct Args {
     worker: Vec<String>,
 
     /// How a worker is chosen
+    ///
+    /// One of `round-robin`, `random`, `power-of-two`, `least-loaded`, `least-work`, `session`,
+    /// `kv:dynamo-1.2`, `kv:dynamo-1.2-wspt`, `kv:dynamo-1.6`, `hold`, `hold:first-come`.
     #[arg(long, value_name = "MODE", default_value = "hold", help_heading = "Policy")]
     mode: Mode,
     /// Classes, tenants and pools
     #[arg(long, value_name = "FILE", help_heading = "Policy")]
     classes: Option<PathBuf>,
-    /// Output tokens to expect, instead of the learned mean
+    /// Constant in place of the learned mean output
     #[arg(long, value_name = "TOKENS", help_heading = "Policy")]
     expected_output: Option<u64>,
-    /// Where knowledge of the caches comes from
+    /// What tells of the caches
+    ///
+    /// `events` are the engines' own; `own` is what the core dispatched.
+    #[arg(hide_possible_values = true)]
     #[arg(long, value_name = "SOURCE", default_value = "events", help_heading = "Policy")]
     knowledge: Source,
-    /// How far the believed KV capacity is off
+    /// Error of the believed KV capacity
+    ///
+    /// The core believes true × (1 + PCT/100).
     #[arg(long, value_name = "PCT", default_value_t = 0.0, help_heading = "Policy")]
     #[arg(allow_negative_numbers = true)]
     capacity_error: f64,

@@ -17,6 +17,9 @@ const SYNTH: &str = "\
 A description makes a synthetic trace: kinds of prompts with what they share, sessions, bursts. Copy
 the nearest one for a description of your own, and name it by its path.";
 
+const SCENARIOS: &str = "\
+A claim in one sentence each, run by the tests. [How to write one](../guides/scenarios.md).";
+
 /// The reference of engine presets.
 pub(super) fn presets(workspace: &Workspace) -> anyhow::Result<String> {
     page(workspace, "Engine presets", PRESETS, "crates/forebay-lab/presets")
@@ -27,16 +30,39 @@ pub(super) fn synth(workspace: &Workspace) -> anyhow::Result<String> {
     page(workspace, "Synthetic traces", SYNTH, "crates/forebay-lab/synth")
 }
 
-/// A section for each file of a folder, in the order of their names.
-fn page(workspace: &Workspace, title: &str, about: &str, folder: &str) -> anyhow::Result<String> {
+/// The claims of the scenarios that ship.
+pub(super) fn scenarios(workspace: &Workspace) -> anyhow::Result<String> {
+    let folder = "scenarios";
+    let mut page = format!("# Scenarios\n\n{NOTE}\n\n{SCENARIOS}\n\n| file | claim |\n|---|---|\n");
+    for name in toml_files(workspace, folder)? {
+        let text = workspace.read(&format!("{folder}/{name}"))?;
+        let claim = claim(&text).with_context(|| format!("{folder}/{name} has no claim"))?;
+        writeln!(page, "| [{name}](../../{folder}/{name}) | {claim} |")?;
+    }
+    Ok(page)
+}
+
+/// What a scenario claims: the text of its first key.
+fn claim(text: &str) -> Option<&str> {
+    text.lines().find_map(|line| line.strip_prefix("claim = \"")?.strip_suffix('"'))
+}
+
+/// The names of the TOML files of a folder, in order.
+fn toml_files(workspace: &Workspace, folder: &str) -> anyhow::Result<Vec<String>> {
     let listed = fs::read_dir(workspace.path(folder)).with_context(|| format!("no {folder}"))?;
     let mut names = listed
         .map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()))
         .collect::<Result<Vec<_>, _>>()?;
+    names.retain(|name| name.strip_suffix(".toml").is_some());
     names.sort();
+    Ok(names)
+}
+
+/// A section for each file of a folder, in the order of their names.
+fn page(workspace: &Workspace, title: &str, about: &str, folder: &str) -> anyhow::Result<String> {
     let mut page = format!("# {title}\n\n{NOTE}\n\n{about}\n");
-    for name in names {
-        let Some(stem) = name.strip_suffix(".toml") else { continue };
+    for name in toml_files(workspace, folder)? {
+        let stem = name.trim_end_matches(".toml");
         let text = workspace.read(&format!("{folder}/{name}"))?;
         write!(page, "\n## `{}`\n\n```toml\n{}\n```\n", shown(stem), text.trim_end())?;
     }
@@ -50,7 +76,13 @@ fn shown(stem: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::shown;
+    use super::{claim, shown};
+
+    #[test]
+    fn a_claim_is_the_text_of_its_key() {
+        assert_eq!(claim("# Why.\nclaim = \"It holds.\"\nseeds = [1]\n"), Some("It holds."));
+        assert_eq!(claim("seeds = [1]\n"), None);
+    }
 
     #[test]
     fn two_dashes_of_a_file_name_are_a_slash() {

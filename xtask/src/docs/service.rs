@@ -28,24 +28,8 @@ pub(super) fn page(_: &Workspace) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use forebay_lab::service::Service;
-
     use super::page;
     use crate::workspace::Workspace;
-
-    #[test]
-    fn the_examples_of_the_page_on_overload_are_one_valid_file() {
-        let name = "docs/concepts/overload.md";
-        let text = Workspace::find().unwrap().read(name).unwrap();
-        let blocks = text.split("```").filter_map(|block| block.strip_prefix("toml\n"));
-        let joined = blocks.collect::<Vec<_>>().join("\n");
-        let service = Service::parse(Path::new(name), &joined).unwrap_or_else(|error| {
-            panic!("{error}");
-        });
-        assert_eq!(service.classes.len(), 3);
-    }
 
     #[test]
     fn every_table_of_keys_has_one_section() {

@@ -19,7 +19,9 @@ const ATTRIBUTES: [(&str, &str); 3] = [
 pub(super) fn check(path: &str, text: &str, lines: &[Line], findings: &mut Findings) {
     for (nth, line) in text.lines().enumerate() {
         let columns = line.chars().count();
-        if columns > COLUMNS_MAX {
+        // Raw strings and inline snapshots cannot be broken; other strings can, with a backslash.
+        let breakable = !lines[nth].raw && !lines[nth].code.contains("@\"\"");
+        if columns > COLUMNS_MAX && breakable {
             let what = format!("{columns} columns are more than {COLUMNS_MAX}");
             findings.add(path, nth + 1, what, "break the line");
         }
@@ -68,6 +70,15 @@ mod tests {
         expect("a.rs", &fits, &[]);
         let wide = format!("//! {}\n", "é".repeat(97));
         expect("a.rs", &wide, &["1: 101 columns are more than 100"]);
+    }
+
+    #[test]
+    fn a_wide_raw_string_or_inline_snapshot_is_no_finding() {
+        let wide = "x".repeat(100);
+        expect("a.rs", &format!("//! A.\nf(r\"\n{wide}{wide}\n\");\n"), &[]);
+        expect("a.rs", &format!("//! A.\nassert_snapshot!(a, @\"{wide}\");\n"), &[]);
+        let plain = format!("//! A.\nf(\"{wide}\");\n");
+        expect("a.rs", &plain, &["2: 106 columns are more than 100"]);
     }
 
     #[test]

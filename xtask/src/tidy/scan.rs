@@ -10,6 +10,8 @@ pub(super) struct Line {
     pub(super) code: String,
     /// The text of its comments, without the slashes.
     pub(super) comment: String,
+    /// Whether it begins inside of a raw string, so that nobody can break it.
+    pub(super) raw: bool,
 }
 
 /// Where the scanner is.
@@ -37,7 +39,8 @@ pub(super) fn lines(text: &str) -> Vec<Line> {
                 if matches!(place, Place::LineComment) {
                     place = Place::Code;
                 }
-                lines.push(Line::default());
+                let raw = matches!(place, Place::RawString(_));
+                lines.push(Line { raw, ..Line::default() });
                 1
             }
             Place::Code => {
@@ -179,6 +182,12 @@ mod tests {
     fn lifetimes_and_raw_names_are_code() {
         check("fn f<'a>(x: &'a str) // y", &[("fn f<'a>(x: &'a str) ", " y")]);
         check("r#type + for\"x\"", &[("r#type + for\"\"", "")]);
+    }
+
+    #[test]
+    fn a_line_that_begins_inside_a_raw_string_is_known() {
+        let raw: Vec<bool> = lines("r\"a\nb\nc\" + \"d\ne\"").iter().map(|line| line.raw).collect();
+        assert_eq!(raw, [false, true, true, false]);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Learns how much KV a worker holds when its engine does not tell.
 //!
 //! What can be seen from outside: a request whose first token comes much later than its prefill
-//! should take was kept waiting inside the engine, so the engine had no room for it. The guess
-//! starts small, grows by an eighth each time a request that was dispatched to a nearly full guess
-//! starts in time, and shrinks to seven eighths of what was committed when one starts late, at most
-//! once per mean residence since late starts come in groups.
+//! should take was kept waiting inside the engine, so the engine had no room for it. As in TCP's
+//! slow start, the guess begins small and grows by half each time a request that was dispatched to
+//! a nearly full guess starts in time, until one starts late; from then on it grows by a sixteenth.
+//! It shrinks to seven eighths of what was committed when one starts late, at most once per mean
+//! residence since late starts come in groups.
 
 use crate::units::{Moment, Span, Tokens};
 
@@ -65,7 +66,8 @@ impl Capacity {
             return false;
         }
         if committed.0 >= self.guess.0 / 4 * 3 {
-            self.guess = Tokens(self.guess.0.saturating_add(self.guess.0 / 8));
+            let part = if self.shrunk_at.is_none() { 2 } else { 16 };
+            self.guess = Tokens(self.guess.0.saturating_add(self.guess.0 / part));
             return true;
         }
         false

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::fairness::{Account, Ordered};
+use crate::means::RunningMean;
 use crate::request::RequestId;
 use crate::units::{Moment, Span, Tokens};
 
@@ -46,6 +47,9 @@ impl Scale {
     }
 }
 
+/// Requests after which the spread of a flow's needs forgets.
+const NEED_WINDOW: u32 = 64;
+
 /// Where a waiting request stands in its flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Place {
@@ -63,6 +67,10 @@ pub(crate) struct Flow {
     pub(crate) account: Account,
     /// Requests of the flow on workers.
     pub(crate) in_flight: u32,
+    /// KV need of those on workers.
+    pub(crate) flying: Tokens,
+    need_mean: RunningMean<NEED_WINDOW>,
+    need_square_mean: RunningMean<NEED_WINDOW>,
     /// KV need of those that wait.
     pub(crate) need: Tokens,
     /// Uncached tokens of those that wait, as at their arrivals.
@@ -78,6 +86,9 @@ impl Flow {
         Self {
             account: Account::default(),
             in_flight: 0,
+            flying: Tokens::ZERO,
+            need_mean: RunningMean::default(),
+            need_square_mean: RunningMean::default(),
             need: Tokens::ZERO,
             work: Tokens::ZERO,
             scale: Scale::new(1.0, DRAIN_MIN, 0.0),
@@ -90,6 +101,27 @@ impl Flow {
     /// Number of requests that wait.
     pub(crate) fn len(&self) -> usize {
         self.by_age.len()
+    }
+
+    /// A request of the flow went to a worker.
+    pub(crate) fn depart(&mut self, need: Tokens) {
+        self.in_flight += 1;
+        self.flying += need;
+        self.need_mean.add(need.as_f64());
+        self.need_square_mean.add(need.as_f64() * need.as_f64());
+    }
+
+    /// It came back.
+    pub(crate) fn land(&mut self, need: Tokens) {
+        self.in_flight -= 1;
+        self.flying -= need;
+    }
+
+    /// The need of a large request of the flow: the mean and two standard deviations.
+    pub(crate) fn large_need(&self) -> Tokens {
+        let mean = self.need_mean.get().unwrap_or(0.0);
+        let variance = self.need_square_mean.get().unwrap_or(0.0) - mean * mean;
+        Tokens((mean + 2.0 * variance.max(0.0).sqrt()) as u64)
     }
 
     /// Nothing waits and nothing runs: the flow can be forgotten.

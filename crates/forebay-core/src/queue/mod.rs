@@ -85,7 +85,6 @@ impl Queue {
     }
 
     /// Number of flows that have something waiting or running.
-    #[cfg(any(test, debug_assertions))]
     pub(crate) fn flows_len(&self) -> usize {
         self.flows_len
     }
@@ -156,7 +155,7 @@ impl Queue {
     pub(crate) fn take(
         &mut self,
         (class, tenant): (ClassId, TenantId),
-        held: Held,
+        (held, need): (Held, Tokens),
         settings: &Settings,
     ) {
         let queue = &mut self.classes[usize::from(class.0)];
@@ -165,7 +164,7 @@ impl Queue {
             self.flows_len += 1;
             Flow::new()
         });
-        flow.in_flight += 1;
+        flow.depart(need);
         queue.tenants.take(tenant, &mut flow.account, held, settings.tenant(tenant).weight);
     }
 
@@ -173,14 +172,14 @@ impl Queue {
     pub(crate) fn give_back(
         &mut self,
         (class, tenant): (ClassId, TenantId),
-        held: Held,
+        (held, need): (Held, Tokens),
         settings: &Settings,
     ) {
         let queue = &mut self.classes[usize::from(class.0)];
         self.competing.give_back(class, &mut queue.account, held, settings.class(class).share);
         if let Some(flow) = queue.flows.get_mut(&tenant) {
             let weight = settings.tenant(tenant).weight;
-            flow.in_flight = flow.in_flight.saturating_sub(1);
+            flow.land(need);
             queue.tenants.give_back(tenant, &mut flow.account, held, weight);
         }
         self.forget_idle(class, tenant);

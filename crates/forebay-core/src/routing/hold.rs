@@ -32,7 +32,7 @@ use crate::output::Output;
 use crate::queue::{Held, Ordered, Scale, Waiting};
 use crate::request::{ClassId, RequestId, TenantId};
 use crate::routing::{HoldOrder, Mode};
-use crate::units::{Moment, Span, Tokens};
+use crate::units::Tokens;
 use crate::why::{Candidate, Cause, GateView};
 
 /// Most candidates looked at for one worker, and most workers for one arrival and depth of prefix.
@@ -42,22 +42,10 @@ const LOOKED_AT_MAX: usize = 64;
 const HOLDERS_MAX: usize = 8;
 /// Most requests past their promise that are tried on one worker before the order has its say.
 const PROMISED_MAX: usize = 8;
-/// Workers among which a reservation is placed.
-const RESERVABLE_MAX: usize = 16;
 /// How far requests that were passed are counted, for explanations.
 pub(crate) const PASSED_MAX: usize = 100;
 /// Candidates kept for explanations.
 const CANDIDATES_MAX: usize = 3;
-
-/// A worker that is kept for a request that fits nowhere yet.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Reservation {
-    pub(crate) request: RequestId,
-    /// When it is expected to fit.
-    pub(crate) starts: Moment,
-    /// What it will need there.
-    pub(crate) need: Tokens,
-}
 
 /// Where a request shall go, and why.
 #[derive(Clone, Debug)]
@@ -68,9 +56,19 @@ pub(crate) struct Choice {
     pub(crate) candidates: Vec<Candidate>,
 }
 
+/// A worker that looks for a request.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    slot: u32,
+    /// Room that a request of the flow in question must leave on it.
+    leave: Tokens,
+}
+
 /// The best workers found for one request so far.
 #[derive(Debug, Default)]
 struct Best {
+    /// Room that the request must leave on its worker.
+    leave: Tokens,
     found: Vec<((Tokens, Tokens, crate::WorkerId), u32)>,
     looked_at: Vec<u32>,
 }
@@ -122,12 +120,13 @@ impl Core {
     fn best_for(&mut self, slot: u32, order: HoldOrder) -> Option<(RequestId, Cause)> {
         if let Some(reservation) = self.reservations.get(&slot).copied() {
             let waiting = self.queue.get(reservation.request)?;
-            if self.fits(waiting, slot) {
+            if self.fits(waiting, slot, Tokens::ZERO) {
                 return Some((reservation.request, Cause::Reserved));
             }
         }
         let mut looked_at = 0;
         let mut first_blocked = true;
+        let entitlements = self.entitlements();
         let classes: Vec<ClassId> = self.queue.competing.iter().collect();
         for class in classes {
             let tenants: Vec<TenantId> =
@@ -136,15 +135,17 @@ impl Core {
                 if looked_at >= LOOKED_AT_MAX {
                     return None;
                 }
+                let leave = self.room_to_leave(&entitlements, class, tenant);
+                let offer = Offer { slot, leave };
                 let found = match order {
-                    HoldOrder::FirstCome => self.first_come(slot, class, tenant, &mut looked_at),
-                    HoldOrder::Aged => self.best_of_flow(slot, class, tenant, &mut looked_at),
+                    HoldOrder::FirstCome => self.first_come(offer, class, tenant, &mut looked_at),
+                    HoldOrder::Aged => self.best_of_flow(offer, class, tenant, &mut looked_at),
                 };
                 if found.is_some() {
                     return found;
                 }
                 if order == HoldOrder::Aged {
-                    self.reserve_if_due(class, tenant, first_blocked);
+                    self.reserve_if_due((class, tenant), leave, first_blocked);
                 }
                 first_blocked = false;
             }
@@ -156,7 +157,7 @@ impl Core {
     /// The flow's oldest request, if it fits: in strict order of arrival nobody passes it.
     fn first_come(
         &self,
-        slot: u32,
+        offer: Offer,
         class: ClassId,
         tenant: TenantId,
         looked_at: &mut usize,
@@ -164,13 +165,13 @@ impl Core {
         *looked_at += 1;
         let (_, request) = *self.queue.flow(class, tenant)?.by_age.first()?;
         let waiting = self.queue.get(request)?;
-        self.fits(waiting, slot).then_some((request, Cause::Order))
+        self.fits(waiting, offer.slot, offer.leave).then_some((request, Cause::Order))
     }
 
     /// The flow's best request for the worker: one past its promise, else the minimum of the score.
     fn best_of_flow(
         &mut self,
-        slot: u32,
+        Offer { slot, leave }: Offer,
         class: ClassId,
         tenant: TenantId,
         looked_at: &mut usize,
@@ -180,7 +181,7 @@ impl Core {
         let past = flow.by_promise.iter().take_while(|(promise, _)| *promise <= self.now);
         for (_, request) in past.take(PROMISED_MAX) {
             *looked_at += 1;
-            if self.queue.get(*request).is_some_and(|waiting| self.fits(waiting, slot)) {
+            if self.queue.get(*request).is_some_and(|waiting| self.fits(waiting, slot, leave)) {
                 return Some((*request, Cause::Promise));
             }
         }
@@ -204,7 +205,7 @@ impl Core {
             if uncached != waiting.uncached {
                 stale.push((*request, uncached));
             }
-            if !self.fits(waiting, slot) {
+            if !self.fits(waiting, slot, leave) {
                 continue;
             }
             let cached = self.fleet.cached(&waiting.arrival, slot, block_size);
@@ -220,18 +221,17 @@ impl Core {
         best.map(|(_, request)| (request, Cause::Order))
     }
 
-    /// Whether the request may be committed to the worker, which must be open.
-    fn fits(&self, waiting: &Waiting, slot: u32) -> bool {
+    /// Whether the request may be committed to the worker, which must be open, and leave so much
+    /// room there.
+    fn fits(&self, waiting: &Waiting, slot: u32, leave: Tokens) -> bool {
         let worker = self.fleet.at(slot);
         let block_size = self.settings.block_size;
-        let room = worker.room(block_size);
-        let reservation = self
-            .reservations
-            .get(&slot)
-            .filter(|reservation| reservation.request != waiting.arrival.request);
+        let reservation =
+            self.reservations.get(&slot).filter(|reservation| reservation.binds(waiting, leave));
         if worker.running.is_empty() {
             return reservation.is_none();
         }
+        let room = worker.room(block_size).saturating_sub(leave);
         // What can't be shared must fit in any case, and is known without looking at the blocks.
         if tail(&waiting.arrival, block_size) + waiting.output > room {
             return false;
@@ -259,7 +259,9 @@ impl Core {
         if self.fleet.is_full_for(tail(arrival, self.settings.block_size) + waiting.output) {
             return None;
         }
-        let mut best = Best::default();
+        let entitlements = self.entitlements();
+        let leave = self.room_to_leave(&entitlements, arrival.class, arrival.tenant);
+        let mut best = Best { leave, ..Best::default() };
         let mut groups: Vec<Group<'_>> = Vec::new();
         self.fleet.groups(arrival, &mut groups);
         let block_size = u64::from(self.settings.block_size);
@@ -312,7 +314,7 @@ impl Core {
             return;
         }
         best.looked_at.push(slot);
-        if !self.fits(waiting, slot) {
+        if !self.fits(waiting, slot, best.leave) {
             return;
         }
         let block_size = self.settings.block_size;
@@ -367,7 +369,7 @@ impl Core {
         self.fleet.mirror(slot, &flight.arrival.blocks, &self.settings);
         self.pace.note_dispatched(need, self.now);
         let key = (flight.arrival.class, flight.arrival.tenant);
-        self.queue.take(key, held, &self.settings);
+        self.queue.take(key, (held, need), &self.settings);
         let request = flight.arrival.request;
         self.outputs.push_back(Output::Dispatch(request, id, Box::new(why)));
         self.flights.insert(request, flight);
@@ -383,81 +385,5 @@ impl Core {
     pub(crate) fn rescale(&mut self, class: ClassId, tenant: TenantId) {
         let scale = self.scale(class, tenant);
         self.queue.rescale(class, tenant, scale);
-    }
-
-    /// Reserves a worker for a request of the flow that fits nowhere, if it is past its promise, or
-    /// if the flow is the most entitled of several.
-    fn reserve_if_due(&mut self, class: ClassId, tenant: TenantId, most_entitled: bool) {
-        let Some(flow) = self.queue.flow(class, tenant) else { return };
-        let promised =
-            flow.by_promise.first().filter(|(promise, _)| *promise <= self.now).map(|(_, r)| *r);
-        let competes = self.queue.competing.len() + self.queue.class(class).tenants.len() > 2;
-        let entitled = flow.by_key.first().filter(|_| most_entitled && competes).map(|(_, r)| *r);
-        let Some(request) = promised.or(entitled) else { return };
-        // One worker for each flow, and never more than half of the fleet.
-        let reserved = self.reservations.len();
-        let of_flow = |reservation: &Reservation| {
-            self.queue.get(reservation.request).is_some_and(|waiting| {
-                (waiting.arrival.class, waiting.arrival.tenant) == (class, tenant)
-            })
-        };
-        if self.reservations.values().any(of_flow) || reserved >= self.fleet.len().div_ceil(2) {
-            return;
-        }
-        let Some(waiting) = self.queue.get(request) else { return };
-        let free = |slot: &u32| !self.reservations.contains_key(slot);
-        let best = self
-            .fleet
-            .usable()
-            .iter()
-            .copied()
-            .filter(free)
-            .take(RESERVABLE_MAX)
-            .map(|slot| (self.fit_moment(waiting, slot), slot))
-            .min();
-        if let Some((starts, slot)) = best {
-            let block_size = self.settings.block_size;
-            let need = self.fleet.at(slot).need(&waiting.arrival, waiting.output, block_size);
-            self.reservations.insert(slot, Reservation { request, starts, need });
-        }
-    }
-
-    /// When the request is expected to fit on the worker, as its requests end one after the other.
-    fn fit_moment(&self, waiting: &Waiting, slot: u32) -> Moment {
-        let worker = self.fleet.at(slot);
-        let block_size = self.settings.block_size;
-        let need = worker.need(&waiting.arrival, waiting.output, block_size);
-        let mut ends: Vec<(Moment, Tokens)> = worker
-            .running
-            .iter()
-            .filter_map(|request| self.flights.get(request))
-            .map(|flight| {
-                let stay = self.pace.stay(flight.prefill, flight.reserve);
-                ((flight.dispatched + stay).max(self.now), flight.need)
-            })
-            .collect();
-        ends.sort_unstable();
-        let mut room = worker.room(block_size);
-        for (end, freed) in ends {
-            if need <= room {
-                break;
-            }
-            room += freed;
-            if need <= room {
-                return end;
-            }
-        }
-        self.now + Span(1)
-    }
-
-    /// Gives a request's reservation back, if it has one.
-    pub(crate) fn unreserve(&mut self, request: RequestId) {
-        let of_request = |(slot, reservation): (&u32, &Reservation)| {
-            (reservation.request == request).then_some(*slot)
-        };
-        if let Some(slot) = self.reservations.iter().find_map(of_request) {
-            self.reservations.remove(&slot);
-            self.dirty.insert(slot);
-        }
     }
 }

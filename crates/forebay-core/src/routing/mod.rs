@@ -15,6 +15,7 @@ mod draws;
 pub(crate) mod hold;
 pub(crate) mod kv;
 mod least;
+pub(crate) mod reserve;
 pub(crate) mod round_robin;
 mod session;
 

@@ -124,6 +124,11 @@ impl World {
     /// Gives the core an input and collects what happens until it sleeps.
     pub fn input(&mut self, input: Input) -> Vec<Event> {
         self.core.handle(self.now, input);
+        self.drain()
+    }
+
+    /// Collects what happens until the core sleeps.
+    pub fn drain(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         loop {
             let output = self.core.poll();

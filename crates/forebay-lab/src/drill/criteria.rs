@@ -10,16 +10,14 @@
 //! refused_share_max = 0.15
 //! ```
 //!
-//! Criteria are written down before the runs: their canonical form, one sorted line each, is hashed into the
-//! report, so that a changed limit is a changed hash whatever the file looks like.
+//! Criteria are written down before the runs: their canonical form, one sorted line each, is hashed
+//! into the report, so that a changed limit is a changed hash whatever the file looks like.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
-
 use super::measure::{Group, Latency, Measured, Statistic};
-use super::notation;
+use super::{digest, notation};
 use crate::service::Service;
 
 mod document;
@@ -126,6 +124,11 @@ impl Criterion {
         if self.at_least() { one.min(other) } else { one.max(other) }
     }
 
+    /// Of two values, whichever is less far on the wrong side.
+    pub fn milder(&self, one: f64, other: f64) -> f64 {
+        if self.at_least() { one.max(other) } else { one.min(other) }
+    }
+
     /// A value in the unit of this criterion.
     pub fn shown(&self, value: f64) -> String {
         match self.measure {
@@ -215,7 +218,8 @@ pub struct Criteria {
 }
 
 impl Criteria {
-    /// The criteria that hold where no file gives others: DESIGN §7 wants them written down before the run.
+    /// The criteria that hold where no file gives others: DESIGN §7 wants them written down before
+    /// the run.
     pub fn built_in() -> Self {
         Self::parse(Path::new("criteria.toml"), DEFAULT)
             .expect("a test reads the embedded criteria")
@@ -229,8 +233,8 @@ impl Criteria {
         Ok(Self { list })
     }
 
-    /// The same, with the share of refusals that was agreed for a class where these say nothing of it: an agreed
-    /// limit is held against the facts.
+    /// The same, with the share of refusals that was agreed for a class where these say nothing of
+    /// it: an agreed limit is held against the facts.
     #[must_use]
     pub fn with_agreed(mut self, service: &Service) -> Self {
         for class in &service.classes {
@@ -247,31 +251,25 @@ impl Criteria {
         self
     }
 
-    /// Each criterion: those on all requests first, then by class, and in one fixed order within each.
+    /// Each criterion: those on all requests first, then by class, and in one fixed order within
+    /// each.
     pub fn list(&self) -> &[Criterion] {
         &self.list
     }
 
-    /// One line for each criterion, in the order of [`Criteria::list`], whatever the file looked like. It
-    /// is a file of the same criteria itself.
+    /// One line for each criterion, in the order of [`Criteria::list`], whatever the file looked
+    /// like. It is a file of the same criteria itself.
     pub fn canonical(&self) -> String {
-        self.list
-            .iter()
-            .map(|criterion| format!("{} = {}\n", criterion.key(), criterion.limit))
-            .collect()
+        let line = |criterion: &Criterion| format!("{} = {}\n", criterion.key(), criterion.limit);
+        self.list.iter().map(line).collect::<Vec<_>>().concat()
     }
 
     /// The SHA-256 of the canonical form, in hexadecimal.
     pub fn hash(&self) -> String {
-        sha256_hex(self.canonical().as_bytes())
+        digest::of_bytes(self.canonical().as_bytes())
     }
 }
 
 fn sort(list: &mut [Criterion]) {
     list.sort_by(|one, other| (&one.class, one.measure).cmp(&(&other.class, other.measure)));
-}
-
-/// The SHA-256 of some bytes in hexadecimal.
-pub fn sha256_hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -105,12 +105,14 @@ fn point(nth: u64, shape: &Shape) -> TimelinePoint {
     }
 }
 
-/// A drill whose arms behave somewhat like real ones: `round-robin` collapses at two workers, `kv:dynamo-1.2`
-/// refuses, `hold` does neither.
+/// A drill whose arms behave somewhat like real ones: `round-robin` collapses at two workers,
+/// `kv:dynamo-1.2` refuses, `hold` does neither.
 pub(crate) fn drill(workers: &[u32], seeds: u64, arms: &[Mode]) -> Drill {
     let design = Design {
         trace: "evidence".to_owned(),
         engine: published::ENGINE.to_owned(),
+        scale: 1.0,
+        published: true,
         workers: workers.to_vec(),
         seeds: (1..=seeds).collect(),
         arms: arms.to_vec(),

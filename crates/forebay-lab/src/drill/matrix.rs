@@ -1,4 +1,5 @@
-//! Runs every cell of a drill, on as many threads as there are cores, with results in a fixed order.
+//! Runs every cell of a drill, on as many threads as there are cores, with results in a fixed
+//! order.
 
 use std::num::NonZero;
 use std::sync::Mutex;
@@ -13,7 +14,8 @@ use serde::Serialize;
 pub struct Variation {
     /// The workers' true KV tokens, in percent above or below the preset's. The core knows.
     pub kv_pct: i32,
-    /// The engine's speed, in percent above or below the preset's: each step takes 1 / (1 + pct / 100) as long.
+    /// The engine's speed, in percent above or below the preset's: each step takes 1 / (1 + pct /
+    /// 100) as long.
     pub speed_pct: i32,
     /// What the core believes of the workers' KV tokens, in percent above or below the truth.
     pub belief_pct: i32,
@@ -39,9 +41,10 @@ pub struct Cell {
 
 /// Runs all cells and returns what came of each, in the order of the cells.
 ///
-/// Threads take the next cell as they become free, so a slow cell delays nobody; the order of results, and the
-/// error that is reported where several cells fail, are those of the cells and not of the clock. After a
-/// failure no new cell is begun. `done` is called after each cell, from any thread.
+/// Threads take the next cell as they become free, so a slow cell delays nobody; the order of
+/// results, and the error that is reported where several cells fail, are those of the cells and not
+/// of the clock. After a failure no new cell is begun. `done` is called after each cell, from any
+/// thread.
 pub fn run<T: Send, E: Send>(
     cells: &[Cell],
     work: &(dyn Fn(&Cell) -> Result<T, E> + Sync),

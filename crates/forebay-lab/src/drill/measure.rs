@@ -1,8 +1,9 @@
 //! Reduces a run to the figures that criteria, tables and figures are made of.
 //!
-//! A run of a million requests shrinks to a few hundred numbers here, so that a matrix of runs holds no more
-//! than one record for each thread. Latencies are milliseconds; `f64::INFINITY` is what an unserved request
-//! makes of them, and `None` is what there are no requests for: a summary writes `null` for both.
+//! A run of a million requests shrinks to a few hundred numbers here, so that a matrix of runs
+//! holds no more than one record for each thread. Latencies are milliseconds; `f64::INFINITY` is
+//! what an unserved request makes of them, and `None` is what there are no requests for: a summary
+//! writes `null` for both.
 
 use indexmap::IndexMap;
 
@@ -63,7 +64,8 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// The figures of a summary; `unserved` says whether the group has requests that were never served.
+    /// The figures of a summary; `unserved` says whether the group has requests that were never
+    /// served.
     fn of(latency: &simulate::Latency, unserved: bool) -> Option<Self> {
         if latency.max.0.is_none() && !unserved {
             return None;
@@ -142,7 +144,8 @@ impl Group {
         }
     }
 
-    /// The share of the offered that was served to the last token, 0 to 1; 1 where nothing was offered.
+    /// The share of the offered that was served to the last token, 0 to 1; 1 where nothing was
+    /// offered.
     pub fn completed_share(&self) -> f64 {
         if self.offered == 0 { 1.0 } else { self.completed as f64 / self.offered as f64 }
     }
@@ -160,7 +163,8 @@ pub struct Measured {
     pub all: Group,
     /// The requests of each class, in the order of the classes.
     pub classes: IndexMap<String, Group>,
-    /// Time to first token over all offered, by tenth of the arrivals; `None` for a tenth that is empty.
+    /// Time to first token over all offered, by tenth of the arrivals; `None` for a tenth that is
+    /// empty.
     pub deciles: [Option<Latency>; DECILES],
     /// First scheduled to last end, in seconds.
     pub makespan_s: f64,

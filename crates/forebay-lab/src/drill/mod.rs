@@ -9,6 +9,7 @@
 //! | [`measure`] | reduces a run to its figures |
 //! | [`row`] | brings the seeds of a cell together |
 //! | [`verdict`] | decides GO, NO-GO or INCONCLUSIVE |
+//! | [`digest`] | names files and criteria by their hash |
 //! | [`published`] | holds predictions against figures of real engines |
 //! | [`table`] | prints what a person reads at a terminal |
 
@@ -22,6 +23,7 @@ use serde::Serialize;
 use crate::simulate::{RunRecord, SimulateError, Summary};
 
 pub mod criteria;
+pub mod digest;
 #[cfg(test)]
 pub(crate) mod fake;
 pub mod matrix;
@@ -40,7 +42,8 @@ use measure::Measured;
 use stage::Stage;
 use verdict::{Observed, Outcome, Verdict};
 
-/// The arms of a drill that names none: three things that others do, and three steps towards `hold`.
+/// The arms of a drill that names none: three things that others do, and three steps towards
+/// `hold`.
 pub const ARMS: [Mode; 6] = [
     Mode::RoundRobin,
     Mode::Kv(KvPreset::Dynamo12),
@@ -60,6 +63,10 @@ pub struct Design {
     pub trace: String,
     /// The engine preset's name.
     pub engine: String,
+    /// The rate, in multiples of the trace's.
+    pub scale: f64,
+    /// Engine and workload are those of the published test, so that figures can be held against it.
+    pub published: bool,
     /// Numbers of workers, ascending.
     pub workers: Vec<u32>,
     /// The seeds.
@@ -194,7 +201,8 @@ pub enum DrillError {
     },
 }
 
-/// Holds the drill: makes every run on all cores, and judges the arms. `done` is called after each run.
+/// Holds the drill: makes every run on all cores, and judges the arms. `done` is called after each
+/// run.
 pub fn hold(design: Design, stage: &Stage, done: &(dyn Fn() + Sync)) -> Result<Drill, DrillError> {
     let make = |cell: &Cell| {
         let Cell { arm, workers, seed, .. } = *cell;
@@ -211,6 +219,10 @@ pub struct Drill {
     pub trace: String,
     /// The engine preset's name.
     pub engine: String,
+    /// The rate, in multiples of the trace's.
+    pub scale: f64,
+    /// Engine and workload are those of the published test, so that figures can be held against it.
+    pub published: bool,
     /// Numbers of workers.
     pub workers: Vec<u32>,
     /// The seeds.
@@ -228,12 +240,12 @@ pub struct Drill {
 }
 
 impl Drill {
-    /// Brings the runs of a design together and judges its arms. Variations are judged by nobody: a verdict is
-    /// about the fleet that was asked for.
+    /// Brings the runs of a design together and judges its arms. Variations are judged by nobody: a
+    /// verdict is about the fleet that was asked for.
     pub fn of(design: Design, runs: Vec<Run>) -> Self {
         let as_asked = |run: &Run| run.cell.variation == Variation::NONE;
         let (runs, varied): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(as_asked);
-        let Design { trace, engine, workers, seeds, arms, criteria, .. } = design;
+        let Design { trace, engine, scale, published, workers, seeds, arms, criteria, .. } = design;
         let verdicts = arms.iter().map(|arm| {
             let observed: Vec<Observed> = runs
                 .iter()
@@ -243,7 +255,19 @@ impl Drill {
             Verdict::of(criteria.list(), &observed)
         });
         let verdicts = verdicts.collect();
-        Self { trace, engine, workers, seeds, arms, criteria, runs, varied, verdicts }
+        Self {
+            trace,
+            engine,
+            scale,
+            published,
+            workers,
+            seeds,
+            arms,
+            criteria,
+            runs,
+            varied,
+            verdicts,
+        }
     }
 
     /// The runs of one arm at one number of workers, by seed.
@@ -251,7 +275,8 @@ impl Drill {
         self.runs.iter().filter(move |run| run.cell.workers == workers && run.cell.arm == arm)
     }
 
-    /// The runs of one arm on a fleet that differs from the preset, by seed; as asked for [`Variation::NONE`].
+    /// The runs of one arm on a fleet that differs from the preset, by seed; as asked for
+    /// [`Variation::NONE`].
     pub fn varied(&self, arm: Mode, variation: Variation) -> impl Iterator<Item = &Run> {
         let smallest = self.smallest();
         self.runs.iter().chain(&self.varied).filter(move |run| {
@@ -264,6 +289,15 @@ impl Drill {
         let notes: BTreeSet<&str> =
             self.runs.iter().flat_map(|run| &run.notes).map(String::as_str).collect();
         notes.into_iter().collect()
+    }
+
+    /// What was run on what, in words.
+    pub fn title(&self) -> String {
+        let rate = match self.scale {
+            1.0 => String::new(),
+            scale => format!(" at {scale} × its rate"),
+        };
+        format!("Trace {}{rate} on engine {}", self.trace, self.engine)
     }
 
     /// The smallest number of workers: where saturation shows.

@@ -41,6 +41,15 @@ pub fn duration_ms(ms: f64) -> String {
     }
 }
 
+/// The same with three digits always, for figures that stand below one another: `2.00 s`.
+pub fn aligned_ms(ms: f64) -> String {
+    match ms {
+        _ if ms.is_infinite() => INFINITE.to_owned(),
+        _ if ms.abs() < 999.5 => format!("{ms:.0} ms"),
+        _ => format!("{} s", three_digits(ms / 1000.0)),
+    }
+}
+
 /// A share from 0 to 1 as a percentage. What is not all is never rounded up to 100 %.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;

@@ -1,10 +1,11 @@
 //! Holds predictions against the figures that were published of real engines.
 //!
-//! Source: an independent A/B test, June 2026, 8×A100-40GB, Qwen3-8B, vLLM 0.20.1, Dynamo 1.2.0, the Mooncake
-//! trace filtered to at most 16,384 input tokens, its first 1,000 requests. Three measured runs for each cell,
-//! warm-ups left out; latencies are means over the runs, weighted by completed requests, of what each run
-//! reports over its *completed* requests, so predictions are held against them on the same terms. Only the
-//! medians at N = 2, where the runs differ most, are those of all three runs' requests pooled.
+//! Source: an independent A/B test, June 2026, 8×A100-40GB, Qwen3-8B, vLLM 0.20.1, Dynamo 1.2.0,
+//! the Mooncake trace filtered to at most 16,384 input tokens, its first 1,000 requests. Three
+//! measured runs for each cell, warm-ups left out; latencies are means over the runs, weighted by
+//! completed requests, of what each run reports over its *completed* requests, so predictions are
+//! held against them on the same terms. Only the medians at N = 2, where the runs differ most, are
+//! those of all three runs' requests pooled.
 
 use forebay_core::{KvPreset, Mode};
 

@@ -20,15 +20,18 @@ pub struct Row {
     pub lost: u64,
     /// Requests offered, over all seeds.
     pub offered: u64,
-    /// TTFT over all offered requests: means of the seeds' figures, and the largest of their maxima.
+    /// TTFT over all offered requests: means of the seeds' figures, and the largest of their
+    /// maxima.
     pub ttft: Option<Latency>,
-    /// Mean gap between tokens over the served requests, in milliseconds: the mean of the seeds' means.
+    /// Mean gap between tokens over the served requests, in milliseconds: the mean of the seeds'
+    /// means.
     pub itl_ms_mean: Option<f64>,
     /// Mean whole latency over all offered requests, in milliseconds: the mean of the seeds' means.
     pub e2e_ms_mean: Option<f64>,
     /// Makespan in seconds: the mean of the seeds'.
     pub makespan_s: f64,
-    /// Makespan as a multiple of round-robin's: the mean of the seeds' ratios. `None` without that arm.
+    /// Makespan as a multiple of round-robin's: the mean of the seeds' ratios. `None` without that
+    /// arm.
     pub makespan_ratio: Option<f64>,
     /// Preemptions in a run: the mean of the seeds'.
     pub preemptions: f64,

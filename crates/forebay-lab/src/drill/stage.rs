@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use forebay_core::Span;
 
-use super::Run;
 use super::criteria::{Criteria, Measure, Metric};
 use super::matrix::Cell;
+use super::{Run, published};
 use crate::engine::Preset;
 use crate::service::Service;
 use crate::simulate::{self, Plan, SimulateError, Summary, Thresholds};
@@ -19,17 +19,28 @@ pub enum Source {
     /// A file, read anew for each run: the same requests for every arm and every seed.
     File(PathBuf),
     /// A description, from which each seed makes its own requests, the same for every arm.
-    Synthetic(Description),
+    Synthetic {
+        /// The description.
+        description: Box<Description>,
+        /// It ships with the program, so its name says what it is.
+        shipped: bool,
+    },
 }
 
 impl Source {
+    /// A synthetic trace by the name of a shipped description or the path of another.
+    pub fn synthetic(name: &str) -> Result<Self, TraceError> {
+        let shipped = Description::names().any(|shipped| shipped == name);
+        Ok(Self::Synthetic { description: Box::new(Description::find(name)?), shipped })
+    }
+
     /// Its name in the results: a file's without its folder.
     pub fn name(&self) -> String {
         match self {
             Self::File(path) => {
                 path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
             }
-            Self::Synthetic(description) => description.name.clone(),
+            Self::Synthetic { description, .. } => description.name.clone(),
         }
     }
 
@@ -37,7 +48,7 @@ impl Source {
     fn requests(&self, seed: u64, notes: &Notes) -> Result<Requests, TraceError> {
         match self {
             Self::File(path) => trace::open_noting(path, notes),
-            Self::Synthetic(description) => Ok(description.requests(seed, None)),
+            Self::Synthetic { description, .. } => Ok(description.requests(seed, None)),
         }
     }
 }
@@ -58,6 +69,16 @@ pub struct Stage {
 }
 
 impl Stage {
+    /// Whether figures can be held against the published ones: their engine and workload, as they
+    /// ship.
+    pub fn is_published(&self) -> bool {
+        let Source::Synthetic { description, shipped: true } = &self.source else { return false };
+        description.name == published::WORKLOAD
+            && Preset::resolve(published::ENGINE).is_ok_and(|engine| engine == self.engine)
+            && self.service == Service::single()
+            && (self.scale - 1.0).abs() < f64::EPSILON
+    }
+
     /// Runs one cell.
     pub fn run(&self, cell: &Cell) -> Result<Run, SimulateError> {
         let worker = self.worker(cell);
@@ -85,8 +106,8 @@ impl Stage {
     }
 }
 
-/// A request is good when it keeps the largest limit that the criteria set to each latency of all requests, so
-/// that the share of good requests in a summary is a share within the criteria.
+/// A request is good when it keeps the largest limit that the criteria set to each latency of all
+/// requests, so that the share of good requests in a summary is a share within the criteria.
 pub fn thresholds(criteria: &Criteria) -> Thresholds {
     let largest = |wanted: Metric| {
         let limits = criteria.list().iter().filter_map(|criterion| match criterion.measure {

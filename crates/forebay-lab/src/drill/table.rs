@@ -1,4 +1,5 @@
-//! Prints what a person reads at a terminal: one row for each cell, the verdicts, and what to keep in mind.
+//! Prints what a person reads at a terminal: one row for each cell, the verdicts, and what to keep
+//! in mind.
 
 use std::fmt::Write as _;
 
@@ -20,7 +21,8 @@ pub fn render(drill: &Drill) -> String {
     let rows = Row::all(drill);
     let mut text = String::new();
     let seeds = counted(drill.seeds.len(), "seed");
-    let _ = writeln!(text, "{} on {}, {seeds}\n", drill.trace, drill.engine);
+    wrapped(&mut text, &format!("{}, {seeds}", drill.title()), "");
+    text.push('\n');
     text.push_str(HEAD);
     let mut previous = None;
     for row in &rows {
@@ -41,11 +43,16 @@ pub fn render(drill: &Drill) -> String {
         wrapped(&mut text, &verdict.reason, "              ");
     }
     text.push('\n');
+    wrapped(&mut text, READING, "");
     for note in notes(drill, &rows) {
         wrapped(&mut text, &note, "");
     }
     text
 }
+
+const READING: &str = "Figures are means over the seeds, max their largest, refused their sum; \
+    makespan is a multiple of round-robin's. A request never served is infinitely late (∞). \
+    ITL is over the served.";
 
 const HEAD: &str = "                                       \
     |----- TTFT over all offered, s -----|
@@ -76,11 +83,8 @@ fn line(text: &mut String, row: &Row) {
 
 /// What must be said beside the figures.
 pub fn notes(drill: &Drill, rows: &[Row]) -> Vec<String> {
-    let mut notes = vec![
-        "Figures are means over the seeds, max their largest, refused their sum; makespan is a multiple \
-         of round-robin's. A request never served is infinitely late (∞). ITL is over the served."
-            .to_owned(),
-    ];
+    let mut notes = Vec::new();
+    notes.extend(against(drill, rows));
     notes.extend(gaps(drill, rows));
     notes.extend(verdict::caution(drill.seeds.len()));
     notes.push(
@@ -90,32 +94,71 @@ pub fn notes(drill: &Drill, rows: &[Row]) -> Vec<String> {
     notes
 }
 
-/// What holding costs between tokens, against round-robin, in words.
-pub fn gaps(drill: &Drill, rows: &[Row]) -> Option<String> {
-    let of = |workers: u32, arm: Mode| {
-        rows.iter().find(|row| row.workers == workers && row.arm == arm)?.itl_ms_mean
+/// How the arm under test does against round-robin where it is tightest, as ratios of the table's
+/// figures.
+fn against(drill: &Drill, rows: &[Row]) -> Option<String> {
+    let (tested, _) = drill.under_test().filter(|(arm, _)| *arm != Mode::RoundRobin)?;
+    let workers = drill.smallest();
+    let of = |arm: Mode| rows.iter().find(|row| row.workers == workers && row.arm == arm);
+    let (own, base) = (of(tested)?, of(Mode::RoundRobin)?);
+    let (ttft, base_ttft) = (own.ttft?, base.ttft?);
+    let ratio = |one: f64, base: f64| {
+        let ratio = one / base;
+        if base.is_infinite() { "–".to_owned() } else { format!("{} ×", three_digits(ratio)) }
     };
-    let part = |workers: u32| {
-        let ratio = of(workers, Mode::Hold(HoldOrder::Aged))? / of(workers, Mode::RoundRobin)?;
-        let verb = if ratio < 1.0 { "shrink" } else { "grow" };
-        let amount = change(ratio);
-        let amount = amount.trim_start_matches(['+', '−', '±']);
-        ratio.is_finite().then(|| format!("{verb} by {amount} at N = {workers}"))
-    };
-    let parts: Vec<String> = drill.workers.iter().filter_map(|&workers| part(workers)).collect();
-    (!parts.is_empty())
-        .then(|| format!("Under hold, gaps between tokens {} against round-robin.", listed(&parts)))
+    Some(format!(
+        "At N = {workers}, {tested} against round-robin: TTFT p50 {}, mean {}, p99 {}, max {}, \
+         makespan {}.",
+        ratio(ttft.p50, base_ttft.p50),
+        ratio(ttft.mean, base_ttft.mean),
+        ratio(ttft.p99, base_ttft.p99),
+        ratio(ttft.max, base_ttft.max),
+        ratio(own.makespan_ratio?, 1.0),
+    ))
 }
 
-/// Adds the words of a text in lines of at most [`WIDTH`] columns, each after the same indent; a figure stays
-/// with its unit.
+/// What holding costs between tokens, against round-robin, in words. Only where both served as
+/// much: gaps of those that were served say nothing of those that were not.
+fn gaps(drill: &Drill, rows: &[Row]) -> Option<String> {
+    let of =
+        |workers: u32, arm: Mode| rows.iter().find(|row| row.workers == workers && row.arm == arm);
+    let ratio = |workers: u32| {
+        let held = of(workers, Mode::Hold(HoldOrder::Aged))?;
+        let base = of(workers, Mode::RoundRobin)?;
+        let alike = (held.completed_share - base.completed_share).abs() < f64::EPSILON;
+        let ratio = held.itl_ms_mean? / base.itl_ms_mean?;
+        (alike && ratio.is_finite()).then_some((workers, ratio))
+    };
+    let ratios: Vec<(u32, f64)> = drill.workers.iter().filter_map(|&n| ratio(n)).collect();
+    let grow = ratios.iter().all(|(_, ratio)| *ratio >= 1.0);
+    let parts: Vec<String> = ratios
+        .iter()
+        .map(|(workers, ratio)| {
+            let amount = change(*ratio);
+            let amount = if grow { amount.trim_start_matches(['+', '±']) } else { &amount };
+            format!("{amount} at N = {workers}")
+        })
+        .collect();
+    let verb = if grow { "grow" } else { "change" };
+    (!parts.is_empty()).then(|| {
+        format!("Under hold, gaps between tokens {verb} by {} against round-robin.", listed(&parts))
+    })
+}
+
+/// Adds the words of a text in lines of at most [`WIDTH`] columns, each after the same indent. A
+/// figure stays with its unit, and `N = 2` stays together.
 fn wrapped(text: &mut String, words: &str, indent: &str) {
     let mut column = 0;
     let mut words = words.split_whitespace().peekable();
     while let Some(word) = words.next() {
-        let unit =
-            words.next_if(|next| matches!(next.trim_end_matches([',', ')']), "s" | "ms" | "%"));
-        let word = unit.map_or(word.to_owned(), |unit| format!("{word} {unit}"));
+        let mut word = word.to_owned();
+        let belongs = |next: &str| {
+            matches!(next.trim_end_matches([',', ')', ';', '.']), "s" | "ms" | "%" | "×" | "=")
+        };
+        while let Some(next) = words.next_if(|next| belongs(next) || word.ends_with("N =")) {
+            word.push(' ');
+            word.push_str(next);
+        }
         let length = word.chars().count();
         if column > 0 && column + 1 + length > WIDTH {
             text.push('\n');

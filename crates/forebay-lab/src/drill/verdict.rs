@@ -1,8 +1,9 @@
 //! Decides whether an arm meets its criteria, and says why in one sentence.
 //!
-//! GO: every seed passes every criterion at every number of workers. NO-GO: every seed misses one and the same
-//! criterion, at one number of workers or more. INCONCLUSIVE: anything else, since seeds that disagree, or
-//! that miss different things, are a reason for more seeds and not for a decision.
+//! GO: every seed passes every criterion at every number of workers. NO-GO: every seed misses one
+//! and the same criterion, at one number of workers or more. INCONCLUSIVE: anything else, since
+//! seeds that disagree, or that miss different things, are a reason for more seeds and not for a
+//! decision.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -88,9 +89,9 @@ impl Verdict {
             return inconclusive("there is nothing to judge".to_owned());
         }
         if !by_all.is_empty() {
-            let misses: Vec<String> = by_all.iter().map(|one| one.miss()).collect();
+            let told: Vec<String> = by_all.iter().map(|one| one.miss()).collect();
             let who = if seeds.len() == 1 { "the only seed misses" } else { "every seed misses" };
-            return Self { outcome: Outcome::NoGo, reason: format!("{who} {}", listed(&misses)) };
+            return Self { outcome: Outcome::NoGo, reason: format!("{who} {}", listed(&told)) };
         }
         if !missed.is_empty() {
             return inconclusive(disagreement(&missed, seeds.len()));
@@ -108,11 +109,15 @@ fn inconclusive(reason: String) -> Verdict {
 }
 
 fn disagreement(missed: &[&Finding], seeds: usize) -> String {
-    let misses: Vec<String> = missed
+    let told: Vec<String> = missed
         .iter()
-        .map(|one| format!("{} of {seeds} misses {}", one.missed_by.len(), one.miss()))
+        .map(|one| {
+            let count = one.missed_by.len();
+            let verb = if count == 1 { "misses" } else { "miss" };
+            format!("{count} of {seeds} {verb} {}", one.miss())
+        })
         .collect();
-    format!("the seeds disagree: {}", listed(&misses))
+    format!("the seeds disagree: {}", listed(&told))
 }
 
 fn success(findings: &[Finding], runs: &[Observed], seeds: usize) -> String {
@@ -175,7 +180,7 @@ impl<'c> Finding<'c> {
             return;
         }
         self.missing = Some(self.missing.map_or((value, value), |(mild, worst)| {
-            let milder = if self.criterion.worse(mild, value) == mild { value } else { mild };
+            let milder = self.criterion.milder(mild, value);
             (milder, worse(worst))
         }));
         self.missed_by.insert(run.seed);
@@ -202,6 +207,8 @@ impl fmt::Display for Verdict {
 
 /// A note for drills with too few seeds to show a spread.
 pub fn caution(seeds: usize) -> Option<String> {
-    (seeds < 3)
-        .then(|| format!("{} shows little of the spread between runs", counted(seeds, "seed")))
+    (seeds < 3).then(|| {
+        let shows = if seeds == 1 { "shows" } else { "show" };
+        format!("{} {shows} little of the spread between runs.", counted(seeds, "seed"))
+    })
 }

@@ -1,55 +1,42 @@
-//! Keeps the KV blocks of an engine: who holds them, which prefix each one has, which is reused first.
+//! Keeps the KV blocks of an engine: who holds them, which prefix each one has, which is reused
+//! first.
 //!
-//! The rules are those of vLLM's block pool. A block that nobody holds keeps its contents and can be found
-//! until it is reused. Blocks without a hash are reused first; the others in the order in which they were
-//! let go. A job lets go of its blocks from the last to the first, so the tail of a prompt is lost before the
-//! prefix that others may share.
-
-use std::hash::{BuildHasherDefault, Hasher};
+//! The rules are those of vLLM's block pool. A block that nobody holds keeps its contents and can
+//! be found until it is reused. Blocks without a hash are reused first; the others in the order in
+//! which they were let go. A job lets go of its blocks from the last to the first, so the tail of a
+//! prompt is lost before the prefix that others may share.
 
 use forebay_core::BlockHash;
-use hashbrown::HashMap;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 /// No block: the end of a list.
 const NONE: u32 = u32::MAX;
+/// In place of a twin: the block has no hash.
+const BLANK: u32 = u32::MAX - 1;
 
-/// Spreads block hashes, which are mixed already: one multiplication, so that a poor hash costs no more
-/// than a good one.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Spread(u64);
-
-impl Hasher for Spread {
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-    fn write_u64(&mut self, word: u64) {
-        // The golden ratio's odd multiplier (Knuth, TAOCP 3, 6.4); the rotation brings the well-mixed high
-        // bits down to where the table takes its index from.
-        self.0 = (self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
-    }
-    fn finish(&self) -> u64 {
-        self.0
-    }
+/// Where the table looks for a hash. Hashes are mixed already; one multiplication makes sure of it,
+/// so that a poor hash costs no more than a good one.
+fn spread(hash: BlockHash) -> u64 {
+    // The golden ratio's odd multiplier (Knuth, TAOCP 3, 6.4); the rotation brings the well-mixed
+    // high bits down to where the table takes its index from.
+    hash.0.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26)
 }
 
+/// Small, since a fleet's blocks are far more than a cache holds, and each is looked at from time
+/// to time.
 #[derive(Clone, Copy, Debug)]
 struct Block {
-    /// The prefix it holds; meaningless unless `hashed`.
+    /// The prefix it holds; meaningless for a blank block.
     hash: BlockHash,
     /// Jobs that hold it.
     holders: u32,
     /// Neighbours in the order of reuse, while it is hashed and idle.
     previous: u32,
     next: u32,
-    /// Another block with the same hash.
+    /// Another block with the same hash, [`NONE`], or [`BLANK`].
     twin: u32,
-    hashed: bool,
 }
-
-const BLANK: Block =
-    Block { hash: BlockHash(0), holders: 0, previous: NONE, next: NONE, twin: NONE, hashed: false };
 
 /// The blocks of one engine.
 #[derive(Clone, Debug)]
@@ -62,8 +49,8 @@ pub(super) struct Blocks {
     newest: u32,
     /// Idle blocks, hashed or not.
     free: u32,
-    /// Where each findable prefix is. Only ever looked up, never iterated.
-    found_at: HashMap<BlockHash, u32, BuildHasherDefault<Spread>>,
+    /// The first block of each findable prefix, by its hash. Only ever looked up, never iterated.
+    found_at: HashTable<u32>,
     /// Prefixes that became findable since the last [`Self::drain`].
     stored: Vec<BlockHash>,
     /// Prefixes that ceased to be findable since the last [`Self::drain`].
@@ -74,12 +61,21 @@ impl Blocks {
     /// That many blocks, none held, none hashed.
     pub(super) fn new(count: u32) -> Self {
         Self {
-            all: vec![BLANK; count as usize],
+            all: vec![
+                Block {
+                    hash: BlockHash(0),
+                    holders: 0,
+                    previous: NONE,
+                    next: NONE,
+                    twin: BLANK
+                };
+                count as usize
+            ],
             blank: (0..count).rev().collect(),
             oldest: NONE,
             newest: NONE,
             free: count,
-            found_at: HashMap::default(),
+            found_at: HashTable::with_capacity(count as usize),
             stored: Vec::new(),
             removed: Vec::new(),
         }
@@ -97,7 +93,7 @@ impl Blocks {
 
     /// The block that holds this prefix.
     pub(super) fn find(&self, hash: BlockHash) -> Option<u32> {
-        self.found_at.get(&hash).copied()
+        self.found_at.find(spread(hash), |&block| self.all[block as usize].hash == hash).copied()
     }
 
     /// Whether nobody holds this block.
@@ -122,22 +118,29 @@ impl Blocks {
         block
     }
 
-    /// Gives a held block the hash of the prefix that it is about to hold, so that it can be found.
+    /// Gives a held blank block the hash of the prefix that it is about to hold, so that it can be
+    /// found.
     pub(super) fn publish(&mut self, block: u32, hash: BlockHash) {
-        let twin = match self.found_at.entry(hash) {
-            hashbrown::hash_map::Entry::Vacant(slot) => {
-                slot.insert(block);
+        let (all, found_at) = (&mut self.all, &mut self.found_at);
+        let is_same = |&found: &u32| all[found as usize].hash == hash;
+        let spread_of = |&found: &u32| spread(all[found as usize].hash);
+        match found_at.entry(spread(hash), is_same, spread_of) {
+            Entry::Vacant(place) => {
+                place.insert(block);
                 self.stored.push(hash);
-                NONE
             }
-            // The first copy stays the one that is found, as in vLLM; this one waits behind it.
-            hashbrown::hash_map::Entry::Occupied(first) => {
-                let first = &mut self.all[*first.get() as usize];
-                std::mem::replace(&mut first.twin, block)
+            Entry::Occupied(first) => {
+                // The oldest copy is the one that is found, as in vLLM; this one waits behind the
+                // others.
+                let mut last = *first.get();
+                while all[last as usize].twin != NONE {
+                    last = all[last as usize].twin;
+                }
+                all[last as usize].twin = block;
             }
-        };
-        let block = &mut self.all[block as usize];
-        (block.hash, block.hashed, block.twin) = (hash, true, twin);
+        }
+        let block = &mut all[block as usize];
+        (block.hash, block.twin) = (hash, NONE);
     }
 
     /// Lets go of a job's blocks, last one first, and empties the table.
@@ -149,16 +152,17 @@ impl Blocks {
                 continue;
             }
             self.free += 1;
-            if state.hashed {
-                self.link_newest(block);
-            } else {
+            if state.twin == BLANK {
                 self.blank.push(block);
+            } else {
+                self.link_newest(block);
             }
         }
     }
 
-    /// The prefixes removed and stored since the last call, in this order: none is in both orders wrongly,
-    /// since what a step stores is held until after it.
+    /// The prefixes removed and stored since the caller last cleared them. What was removed comes
+    /// first: a prefix that a step stores is held until the step is over, so it can't be removed
+    /// again in it.
     pub(super) fn drain(&mut self) -> (&mut Vec<BlockHash>, &mut Vec<BlockHash>) {
         (&mut self.removed, &mut self.stored)
     }
@@ -169,21 +173,60 @@ impl Blocks {
         debug_assert_ne!(block, NONE, "a block was taken where none is free");
         self.unlink(block);
         let Block { hash, twin, .. } = self.all[block as usize];
-        let first = self.found_at.get_mut(&hash).expect("a hashed block can be found");
-        if *first != block {
-            let mut before = *first;
-            while self.all[before as usize].twin != block {
-                before = self.all[before as usize].twin;
+        match self.found_at.find_entry(spread(hash), |&first| first == block) {
+            Ok(first) if twin == NONE => {
+                first.remove();
+                self.removed.push(hash);
             }
-            self.all[before as usize].twin = twin;
-        } else if twin != NONE {
-            *first = twin;
-        } else {
-            self.found_at.remove(&hash);
-            self.removed.push(hash);
+            Ok(mut first) => *first.get_mut() = twin,
+            Err(_) => {
+                let mut before = self.find(hash).expect("a hashed block's first copy can be found");
+                while self.all[before as usize].twin != block {
+                    before = self.all[before as usize].twin;
+                }
+                self.all[before as usize].twin = twin;
+            }
         }
-        self.all[block as usize] = BLANK;
+        self.all[block as usize].twin = BLANK;
         block
+    }
+
+    /// Panics unless the lists, the holders and the counts agree with each other and with the jobs'
+    /// tables.
+    #[cfg(test)]
+    pub(super) fn assert_consistent<'a>(&self, tables: impl Iterator<Item = &'a Vec<u32>>) {
+        let mut holders = vec![0; self.all.len()];
+        tables.flatten().for_each(|&block| holders[block as usize] += 1);
+        let (mut idle, mut block, mut before) = (self.blank.clone(), self.oldest, NONE);
+        while block != NONE {
+            assert_ne!(
+                self.all[block as usize].twin, BLANK,
+                "the order of reuse holds a blank block"
+            );
+            assert_eq!(self.all[block as usize].previous, before);
+            idle.push(block);
+            (before, block) = (block, self.all[block as usize].next);
+        }
+        assert_eq!(self.newest, before);
+        assert_eq!(self.free as usize, idle.len(), "free and used blocks are not all blocks");
+        idle.iter()
+            .for_each(|&block| assert_eq!(holders[block as usize], 0, "it is held and idle"));
+        assert_eq!(idle.len() + holders.iter().filter(|&&held| held > 0).count(), self.all.len());
+        for (place, block) in self.all.iter().enumerate() {
+            assert_eq!(
+                block.holders, holders[place],
+                "block {place} has lost count of its holders"
+            );
+            if block.twin != BLANK {
+                let mut copy = self.find(block.hash).expect("a hashed block can be found");
+                while copy as usize != place {
+                    copy = self.all[copy as usize].twin;
+                }
+            }
+        }
+        let hashed = self.all.iter().filter(|block| block.twin != BLANK);
+        let distinct: std::collections::BTreeSet<_> = hashed.map(|block| block.hash).collect();
+        assert_eq!(distinct.len(), self.found_at.len(), "something found is not there");
     }
 
     fn link_newest(&mut self, block: u32) {

@@ -1,12 +1,15 @@
 //! A vLLM-like engine as a pure machine: time comes in with each input, and nothing is random.
 //!
-//! Call [`Engine::handle`], then [`Engine::poll`] until it says [`Output::Sleep`], before the next input.
-//! Inputs of one and the same moment may be handled together before the poll: one step then sees them all.
+//! Call [`Engine::handle`], then [`Engine::poll`] until it says [`Output::Sleep`], before the next
+//! input. Inputs of one and the same moment may be handled together before the poll: one step then
+//! sees them all.
 
 mod blocks;
 mod preset;
 mod scheduler;
 mod step_time;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -24,7 +27,8 @@ pub struct Job {
     pub prompt: u32,
     /// Tokens it will generate, at least 1.
     pub output: u32,
-    /// Chained hashes of the prompt's full blocks; may be shorter than the prompt, what is missing can't be shared.
+    /// Chained hashes of the prompt's full blocks; may be shorter than the prompt, what is missing
+    /// can't be shared.
     pub blocks: Arc<[BlockHash]>,
 }
 
@@ -46,15 +50,16 @@ pub enum Output {
     Rejected(u64),
     /// The job can never run: its prompt and output together are larger than all KV (vLLM's 400).
     TooLong(u64),
-    /// The job was admitted for the first time, with this many of its prompt's tokens found in the cache.
+    /// The job was admitted for the first time, with this many of its prompt's tokens found in the
+    /// cache.
     Admitted {
         /// The job.
         id: u64,
         /// Prompt tokens found in the cache.
         cached: u32,
     },
-    /// The job has generated this many tokens in all. Always said of the first token and the last; of those
-    /// between, every [`Engine`] setting `report_every` tokens.
+    /// The job has generated this many tokens in all. Always said of the first token and the last;
+    /// of those between, every [`Engine`] setting `report_every` tokens.
     Tokens {
         /// The job.
         id: u64,

@@ -1,7 +1,7 @@
 //! Reads an engine preset: which model on which accelerator, how large and how fast.
 //!
-//! A preset is a flat TOML file of the keys in [`KEYS`]. All faults of a file are reported together, each with
-//! its line, which a deserializer that stops at the first one can't do.
+//! A preset is a flat TOML file of the keys in [`KEYS`]. All faults of a file are reported
+//! together, each with its line, which a deserializer that stops at the first one can't do.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,8 @@ pub struct Preset {
     pub step_base_us: f64,
     /// Microseconds of a step for each prompt token computed.
     pub step_prefill_token_us: f64,
-    /// Nanoseconds of a step for each prompt token computed and token of context that it attends to.
+    /// Nanoseconds of a step for each prompt token computed and token of context that it attends
+    /// to.
     pub step_prefill_context_ns: f64,
     /// Microseconds of a step for each sequence that decodes.
     pub step_decode_sequence_us: f64,
@@ -283,5 +284,108 @@ impl Reader<'_> {
             self.wrong(table, key, form);
         }
         time
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{KEYS, Preset};
+
+    const GOOD: &str = "name = \"a\"
+source = \"b\"
+error = \"c\"
+block_size = 16
+kv_tokens = 1_000
+batch_tokens_max = 0x100
+seqs_max = 8
+step_base_us = 1.5e3
+step_prefill_token_us = 20
+step_prefill_context_ns = 0.5
+step_decode_sequence_us = 0
+step_decode_context_ns = 3
+";
+
+    fn faults(text: &str) -> String {
+        Preset::parse(text, Path::new("own.toml")).expect_err("it has faults").to_string()
+    }
+
+    #[test]
+    fn a_preset_is_read_as_written() {
+        let preset = Preset::parse(GOOD, Path::new("own.toml")).expect("it is good");
+        assert_eq!((preset.kv_tokens, preset.blocks(), preset.batch_tokens_max), (1_000, 62, 256));
+        assert_eq!((preset.step_base_us, preset.step_prefill_token_us), (1_500.0, 20.0));
+        assert_eq!(preset.queued_requests_max, None);
+        let limited = format!("{GOOD}queued_requests_max = 3\n");
+        let limited = Preset::parse(&limited, Path::new("own.toml")).expect("it is good");
+        assert_eq!(limited.queued_requests_max, Some(3));
+    }
+
+    #[test]
+    fn all_faults_come_at_once_with_their_lines() {
+        let text = GOOD
+            .replace("\"a\"", "\" \"")
+            .replace("= 16", "= 0")
+            .replace("= 1_000", "= -5")
+            .replace("= 8", "= \"8\"")
+            .replace("= 20", "= nan")
+            .replace("= 0.5", "= -0.5")
+            .replace("step_decode_context_ns", "step_decode_context_us")
+            .replace("error = \"c\"\n", "");
+        let faults = faults(&text).replace(&KEYS.join(", "), "all of them");
+        insta::assert_snapshot!(faults, @r#"
+        own.toml: missing key: error
+        hint: add error = a string that is not empty
+        own.toml: missing key: step_decode_context_ns
+        hint: add step_decode_context_ns = a number from 0 to 1e12
+        own.toml:1: name must be a string that is not empty
+        hint: write name = a string that is not empty
+        own.toml:3: block_size must be a whole number from 1 to 4294967295
+        hint: write block_size = a whole number from 1 to 4294967295
+        own.toml:4: kv_tokens must be a whole number from 1 to 4294967295
+        hint: write kv_tokens = a whole number from 1 to 4294967295
+        own.toml:6: seqs_max must be a whole number from 1 to 4294967295
+        hint: write seqs_max = a whole number from 1 to 4294967295
+        own.toml:8: step_prefill_token_us must be a number from 0 to 1e12
+        hint: write step_prefill_token_us = a number from 0 to 1e12
+        own.toml:9: step_prefill_context_ns must be a number from 0 to 1e12
+        hint: write step_prefill_context_ns = a number from 0 to 1e12
+        own.toml:11: unknown key: step_decode_context_us
+        hint: known keys: all of them
+        "#);
+    }
+
+    #[test]
+    fn values_that_contradict_each_other_are_faults() {
+        let text = GOOD
+            .replace("= 1_000", "= 15")
+            .replace("= 0x100", "= 7")
+            .replace("= 1.5e3", "= 0")
+            .replace("= 20", "= 0.0");
+        insta::assert_snapshot!(faults(&text), @r"
+        own.toml:5: kv_tokens 15 is less than one block
+        hint: use at least block_size, 16
+        own.toml:6: batch_tokens_max 7 is less than seqs_max 8
+        hint: a step must hold one token for each running job, as in vLLM
+        own.toml:8: a prompt would take no time at all
+        hint: make step_base_us positive
+        ");
+    }
+
+    #[test]
+    fn broken_syntax_is_a_fault_with_its_line() {
+        let text = GOOD.replace("seqs_max = 8", "seqs_max = = 8");
+        assert!(faults(&text).contains("own.toml:7: "), "{}", faults(&text));
+        assert!(faults("").lines().count() >= 2 * (KEYS.len() - 1));
+    }
+
+    #[test]
+    fn a_scaled_preset_is_as_large_and_takes_that_share_of_the_time() {
+        let preset = Preset::parse(GOOD, Path::new("own.toml")).expect("it is good");
+        let tenth = preset.scaled(0.1);
+        assert_eq!((tenth.kv_tokens, tenth.seqs_max), (preset.kv_tokens, preset.seqs_max));
+        assert!((tenth.step_base_us - 150.0).abs() < 1e-9);
+        assert!((tenth.step_decode_context_ns - 0.3).abs() < 1e-9);
     }
 }

@@ -1,14 +1,17 @@
 //! Schedules an engine's steps by the rules of vLLM's V1 scheduler.
 //!
-//! Per step there is a budget of tokens. Running jobs come first; one that gets no block preempts the job that
-//! was admitted last. Waiting jobs are admitted with what is left of the budget, first-come, and only if nobody
-//! was preempted in this step; the head of the line blocks those behind it.
+//! Per step there is a budget of tokens. Running jobs come first; one that gets no block preempts
+//! the job that was admitted last. Waiting jobs are admitted with what is left of the budget,
+//! first-come, and only if nobody was preempted in this step; the head of the line blocks those
+//! behind it.
 //!
-//! Two facts make a step cheap. A job is admitted only when all before it have got all they asked for, so the
-//! running list is always some jobs that decode and then at most one whose prefill is unfinished. And between
-//! events every job that decodes moves by one token a step, so its state is its state at entry plus a
-//! number of steps: a step in which nobody starts, ends, is reported or needs a block costs the same for one
-//! job as for two hundred.
+//! Two facts make a step cheap. A job is admitted only when all before it have got all they asked
+//! for, so the running list is always some jobs that decode and then at most one whose prefill is
+//! unfinished. And between events every job that decodes moves by one token a step, so its state is
+//! its state at entry plus a number of steps: a step in which nobody starts, ends, is reported or
+//! needs a block costs the same for one job as for two hundred.
+
+mod step;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +19,7 @@ use std::sync::Arc;
 use forebay_core::{BlockHash, Moment, Span};
 
 use super::blocks::Blocks;
-use super::step_time::{StepTime, Work};
+use super::step_time::StepTime;
 use super::{Gauges, Input, Job, Output, Preset};
 
 /// A job inside the engine.
@@ -34,8 +37,6 @@ struct Inside {
     computed: u64,
     /// The tick at which it began to decode.
     since: u64,
-    /// The ticks, modulo the block size, at which it needs a new block while it decodes.
-    phase: u32,
     /// Whether it has ever been admitted.
     admitted: bool,
 }
@@ -51,6 +52,17 @@ impl Inside {
     fn computed_at(&self, tick: u64) -> u64 {
         self.computed + (tick - self.since)
     }
+}
+
+/// A running job's place. It holds what most steps need, so that they need not look at the job
+/// itself.
+#[derive(Clone, Copy, Debug)]
+struct Seat {
+    slot: u32,
+    /// The ticks, modulo the block size, at which it needs a new block while it decodes.
+    phase: u32,
+    /// The tick at which it ends or is to be reported next while it decodes.
+    due: u64,
 }
 
 /// The step that runs.
@@ -73,6 +85,8 @@ pub struct Engine {
 
     now: Moment,
     step: Option<Step>,
+    /// When the last step ended, or [`Moment::MAX`] since the engine has been idle.
+    ready_at: Moment,
     /// Finished steps.
     tick: u64,
     blocks: Blocks,
@@ -81,7 +95,7 @@ pub struct Engine {
     vacant: Vec<u32>,
     waiting: VecDeque<u32>,
     /// In order of admission: first those that decode, then those whose prefill this step works on.
-    running: Vec<u32>,
+    running: Vec<Seat>,
     /// How many of `running` decode.
     decoding: usize,
     /// Computed tokens of those that decode.
@@ -89,8 +103,11 @@ pub struct Engine {
     /// How many of those that decode need a block at each phase.
     phases: Vec<u32>,
     /// No job that decodes ends or is reported before this tick.
-    next_event: u64,
-    /// The head of the line did not fit, and nothing has been freed since: it need not be tried again.
+    next_due: u64,
+    /// No job that decodes needs a block before this tick.
+    next_growth: u64,
+    /// The head of the line did not fit, and nothing has been freed since: it need not be tried
+    /// again.
     blocked: bool,
     preemptions_total: u64,
     outputs: VecDeque<Output>,
@@ -109,6 +126,7 @@ impl Engine {
             report_every: 1,
             now: Moment::START,
             step: None,
+            ready_at: Moment::MAX,
             tick: 0,
             blocks: Blocks::new(preset.blocks()),
             jobs: Vec::new(),
@@ -118,15 +136,16 @@ impl Engine {
             decoding: 0,
             context: 0,
             phases: vec![0; preset.block_size as usize],
-            next_event: u64::MAX,
+            next_due: u64::MAX,
+            next_growth: u64::MAX,
             blocked: false,
             preemptions_total: 0,
             outputs: VecDeque::new(),
         }
     }
 
-    /// Sets how many tokens of a job lie between two [`Output::Tokens`]: 1 for a live engine, more where only
-    /// first and last tokens matter. Zero counts as one. To be set before the first job.
+    /// Sets how many tokens of a job lie between two [`Output::Tokens`]: 1 for a live engine, more
+    /// where only first and last tokens matter. Zero counts as one. To be set before the first job.
     pub fn set_report_every(&mut self, tokens: u32) {
         self.report_every = u64::from(tokens.max(1));
     }
@@ -136,19 +155,23 @@ impl Engine {
         self.slowdown = factor;
     }
 
-    /// Loses all jobs, the cache and the counters, as a process that dies and restarts does, and says which
-    /// jobs were lost: those that ran, then those that waited, each in order. What was not yet polled is lost,
-    /// too. The driver must tell others that the cache is empty: no [`Output::Removed`] follows.
+    /// Loses all jobs, the cache and the counters, as a process that dies and restarts does, and
+    /// says which jobs were lost: those that ran, then those that waited, each in order. What was
+    /// not yet polled is lost, too. The driver must tell others that the cache is empty: no
+    /// [`Output::Removed`] follows.
     pub fn crash(&mut self) -> Vec<u64> {
-        let lost =
-            self.running.iter().chain(&self.waiting).map(|&slot| self.job(slot).id).collect();
+        let running = self.running.iter().map(|seat| seat.slot);
+        let slots = running.chain(self.waiting.iter().copied());
+        let lost = slots.map(|slot| self.job(slot).id).collect();
         self.step = None;
+        self.ready_at = Moment::MAX;
         self.blocks = Blocks::new(self.blocks.count());
         self.jobs.clear();
         self.vacant.clear();
         self.waiting.clear();
         self.running.clear();
-        (self.decoding, self.context, self.next_event) = (0, 0, u64::MAX);
+        (self.decoding, self.context) = (0, 0);
+        (self.next_due, self.next_growth) = (u64::MAX, u64::MAX);
         self.phases.fill(0);
         self.blocked = false;
         self.preemptions_total = 0;
@@ -178,8 +201,8 @@ impl Engine {
                 if let Some(step) = self.step.take_if(|step| step.end <= now) {
                     self.finish_step();
                     // A driver that comes late by less than a step does not slow the engine down.
-                    let late = now.since(step.end) >= step.length;
-                    self.begin_step(if late { now } else { step.end });
+                    let is_late = now.since(step.end) >= step.length;
+                    self.ready_at = if is_late { now } else { step.end };
                 }
             }
         }
@@ -188,9 +211,29 @@ impl Engine {
     /// Yields the next thing that happened; [`Output::Sleep`] ends the round.
     pub fn poll(&mut self) -> Output {
         if self.step.is_none() && self.outputs.is_empty() {
-            self.begin_step(self.now);
+            self.begin_step();
         }
         self.outputs.pop_front().unwrap_or_else(|| Output::Sleep(self.step.map(|step| step.end)))
+    }
+
+    /// Panics unless the sums agree with the jobs and the blocks with their holders.
+    #[cfg(test)]
+    pub(super) fn assert_consistent(&self) {
+        let decoding = &self.running[..self.decoding];
+        let context = decoding.iter().map(|seat| self.job(seat.slot).computed_at(self.tick));
+        assert_eq!(self.context, context.sum::<u64>());
+        let mut phases = vec![0; self.phases.len()];
+        decoding.iter().for_each(|seat| phases[seat.phase as usize] += 1);
+        assert_eq!(self.phases, phases);
+        assert!(self.waiting.iter().all(|&slot| self.job(slot).table.is_empty()));
+        let inside = self.running.len() + self.waiting.len();
+        assert_eq!(inside + self.vacant.len(), self.jobs.len(), "a job is lost or twice there");
+        self.blocks.assert_consistent(self.jobs.iter().map(|job| &job.table));
+    }
+
+    #[cfg(test)]
+    pub(super) fn blocks_in_all(&self) -> u32 {
+        self.blocks.count()
     }
 
     fn job(&self, slot: u32) -> &Inside {
@@ -222,7 +265,6 @@ impl Engine {
                 generated: 0,
                 computed: 0,
                 since: 0,
-                phase: 0,
                 admitted: false,
             });
             self.jobs.len() as u32 - 1
@@ -239,14 +281,16 @@ impl Engine {
             let slot = self.waiting.remove(place).expect("the place was found above");
             self.blocked &= place > 0;
             self.vacate(slot);
-        } else if let Some(place) = self.running.iter().position(|&slot| self.job(slot).id == id) {
-            let slot = self.running.remove(place);
+        } else if let Some(place) =
+            self.running.iter().position(|seat| self.job(seat.slot).id == id)
+        {
+            let seat = self.running.remove(place);
             if place < self.decoding {
                 self.decoding -= 1;
-                self.leave_decoding(slot);
+                self.leave_decoding(seat);
             }
-            self.release(slot);
-            self.vacate(slot);
+            self.release(seat.slot);
+            self.vacate(seat.slot);
         }
     }
 
@@ -261,215 +305,8 @@ impl Engine {
     }
 
     /// Takes a job that decodes out of the sums.
-    fn leave_decoding(&mut self, slot: u32) {
-        let job = &self.jobs[slot as usize];
-        self.context -= job.computed_at(self.tick);
-        self.phases[job.phase as usize] -= 1;
-    }
-
-    /// Decides what the next step computes, and starts it unless there is nothing to do.
-    fn begin_step(&mut self, now: Moment) {
-        if self.running.is_empty() && self.waiting.is_empty() {
-            return;
-        }
-        let preemptions = self.preemptions_total;
-        self.grow_decoders();
-        let mut work =
-            Work { decodes: self.decoding as u64, decode_context: self.context, ..Work::default() };
-        self.continue_prefill(&mut work);
-        if self.preemptions_total == preemptions && !self.blocked {
-            self.admit(&mut work);
-        }
-        self.tell_blocks();
-        debug_assert!(!self.running.is_empty(), "an engine with jobs always runs one");
-        let length = self.time.of(&work, self.slowdown);
-        self.step = Some(Step { end: now + length, length });
-    }
-
-    /// Gives each job that decodes room for its next token, and preempts from the end where there is none.
-    fn grow_decoders(&mut self) {
-        let phase = (self.tick % self.block_size) as u32;
-        if self.phases[phase as usize] == 0 {
-            return;
-        }
-        let mut place = 0;
-        while place < self.decoding {
-            let slot = self.running[place];
-            if self.job(slot).phase == phase {
-                while self.blocks.free() == 0 && place < self.running.len() {
-                    self.preempt_last();
-                }
-                if place < self.running.len() {
-                    let block = self.blocks.take();
-                    self.jobs[slot as usize].table.push(block);
-                }
-            }
-            place += 1;
-        }
-    }
-
-    /// Puts the job that was admitted last back to the front of the line, with nothing computed.
-    fn preempt_last(&mut self) {
-        let slot = self.running.pop().expect("somebody runs");
-        if self.running.len() < self.decoding {
-            self.decoding -= 1;
-            self.leave_decoding(slot);
-            let job = &mut self.jobs[slot as usize];
-            job.generated = job.generated_at(self.tick);
-        }
-        let job = &mut self.jobs[slot as usize];
-        job.computed = 0;
-        self.preemptions_total += 1;
-        self.outputs.push_back(Output::Preempted(job.id));
-        self.release(slot);
-        self.waiting.push_front(slot);
-    }
-
-    /// Works on the prefill that the last step left unfinished.
-    fn continue_prefill(&mut self, work: &mut Work) {
-        debug_assert!(self.running.len() <= self.decoding + 1, "two prefills are unfinished");
-        let Some(&slot) = self.running.get(self.decoding) else { return };
-        let job = self.job(slot);
-        let chunk = (job.total() - job.computed).min(self.batch_tokens_max - work.decodes);
-        let need = self.blocks_for(job.computed + chunk) - job.table.len() as u64;
-        if need > u64::from(self.blocks.free()) {
-            self.preempt_last();
-        } else {
-            self.compute(slot, chunk, work);
-            // What it publishes may be what the head of the line shares.
-            self.blocked = false;
-        }
-    }
-
-    /// Admits waiting jobs in their order while tokens, seats and blocks are left.
-    fn admit(&mut self, work: &mut Work) {
-        while let Some(&slot) = self.waiting.front() {
-            let budget = self.batch_tokens_max - work.decodes - work.prefill;
-            if budget == 0 || self.running.len() >= self.seqs_max {
-                return;
-            }
-            if !self.hold_cached(slot) {
-                self.blocked = true;
-                return;
-            }
-            self.waiting.pop_front();
-            self.running.push(slot);
-            let job = &mut self.jobs[slot as usize];
-            job.computed = job.table.len() as u64 * self.block_size;
-            if !job.admitted {
-                job.admitted = true;
-                let cached = job.computed as u32;
-                self.outputs.push_back(Output::Admitted { id: job.id, cached });
-            }
-            let chunk = (job.total() - job.computed).min(budget);
-            self.compute(slot, chunk, work);
-        }
-    }
-
-    /// Holds the cached blocks of a job's prefix, if its whole prompt fits.
-    fn hold_cached(&mut self, slot: u32) -> bool {
-        let job = &mut self.jobs[slot as usize];
-        debug_assert!(job.table.is_empty(), "a waiting job holds nothing");
-        // One token at least is computed, or there would be nothing to sample from.
-        let findable = ((job.total() - 1).min(job.prompt) / self.block_size) as usize;
-        let mut held_by_others = 0;
-        for &hash in job.hashes.iter().take(findable) {
-            let Some(block) = self.blocks.find(hash) else { break };
-            held_by_others += u64::from(!self.blocks.is_idle(block));
-            job.table.push(block);
-        }
-        let need = job.total().div_ceil(self.block_size) - held_by_others;
-        if need > u64::from(self.blocks.free()) {
-            job.table.clear();
-            return false;
-        }
-        for &block in &job.table {
-            self.blocks.hold(block);
-        }
-        true
-    }
-
-    /// Allocates the next chunk of a job's prefill; full blocks of its prompt can be found from now on.
-    fn compute(&mut self, slot: u32, chunk: u64, work: &mut Work) {
-        let job = &mut self.jobs[slot as usize];
-        work.prefill += chunk;
-        work.prefill_context_doubled += chunk * (2 * job.computed + chunk);
-        let first_unhashed = (job.computed / self.block_size) as usize;
-        job.computed += chunk;
-        while (job.table.len() as u64) * self.block_size < job.computed {
-            job.table.push(self.blocks.take());
-        }
-        let full = (job.computed.min(job.prompt) / self.block_size) as usize;
-        for place in first_unhashed..full.min(job.hashes.len()) {
-            self.blocks.publish(job.table[place], job.hashes[place]);
-        }
-    }
-
-    fn tell_blocks(&mut self) {
-        let (removed, stored) = self.blocks.drain();
-        if !removed.is_empty() {
-            self.outputs.push_back(Output::Removed(Arc::from(&removed[..])));
-            removed.clear();
-        }
-        if !stored.is_empty() {
-            self.outputs.push_back(Output::Stored(Arc::from(&stored[..])));
-            stored.clear();
-        }
-    }
-
-    /// Counts the tokens that the step has generated.
-    fn finish_step(&mut self) {
-        self.tick += 1;
-        self.context += self.decoding as u64;
-        if self.tick < self.next_event && self.decoding == self.running.len() {
-            return;
-        }
-        self.next_event = u64::MAX;
-        let decoded = self.decoding;
-        let (mut kept, mut unfinished) = (0, 0);
-        for place in 0..self.running.len() {
-            let slot = self.running[place];
-            if place >= decoded && !self.enter_decoding(slot) {
-                self.running[kept] = slot;
-                kept += 1;
-                unfinished += 1;
-                continue;
-            }
-            let job = self.job(slot);
-            let (id, generated) = (job.id, job.generated_at(self.tick));
-            let finished = generated == job.output;
-            let to_report = self.report_every - generated % self.report_every;
-            let to_event = to_report.min(job.output - generated);
-            if finished || generated == 1 || to_report == self.report_every {
-                self.outputs.push_back(Output::Tokens { id, generated: generated as u32 });
-            }
-            if finished {
-                self.outputs.push_back(Output::Finished(id));
-                self.leave_decoding(slot);
-                self.release(slot);
-                self.vacate(slot);
-            } else {
-                self.next_event = self.next_event.min(self.tick + to_event);
-                self.running[kept] = slot;
-                kept += 1;
-            }
-        }
-        self.running.truncate(kept);
-        self.decoding = kept - unfinished;
-    }
-
-    /// Lets a job whose prefill is complete decode; its first token is there.
-    fn enter_decoding(&mut self, slot: u32) -> bool {
-        let job = &mut self.jobs[slot as usize];
-        if job.computed < job.total() {
-            return false;
-        }
-        job.generated += 1;
-        job.since = self.tick;
-        let size = self.block_size;
-        job.phase = ((self.tick + size - job.computed % size) % size) as u32;
-        self.context += job.computed;
-        self.phases[job.phase as usize] += 1;
-        true
+    fn leave_decoding(&mut self, seat: Seat) {
+        self.context -= self.job(seat.slot).computed_at(self.tick);
+        self.phases[seat.phase as usize] -= 1;
     }
 }

@@ -7,8 +7,8 @@ use forebay_core::Span;
 pub(super) struct Work {
     /// Prompt tokens computed.
     pub(super) prefill: u64,
-    /// Twice the sum, over the chunks, of chunk × context, where a chunk's mean context is what was computed
-    /// before it plus half of itself. Twice, so that it stays whole.
+    /// Twice the sum, over the chunks, of chunk × context, where a chunk's mean context is what was
+    /// computed before it plus half of itself. Twice, so that it stays whole.
     pub(super) prefill_context_doubled: u64,
     /// Sequences that generate one token each.
     pub(super) decodes: u64,
@@ -16,9 +16,10 @@ pub(super) struct Work {
     pub(super) decode_context: u64,
 }
 
-/// The time of a step, `base + a·prefill + b·Σ(chunk · context) + c·decodes + d·Σ(context of decoding)`, in
-/// nanoseconds. Linear, as measured step times nearly are: weights are read once a step, prompt tokens cost
-/// arithmetic, attention costs by context, and a decoding sequence costs its sampling and its KV reads.
+/// The time of a step, `base + a·prefill + b·Σ(chunk · context) + c·decodes + d·Σ(context of
+/// decoding)`, in nanoseconds. Linear, as measured step times nearly are: weights are read once a
+/// step, prompt tokens cost arithmetic, attention costs by context, and a decoding sequence costs
+/// its sampling and its KV reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct StepTime {
     pub(super) base: f64,
@@ -29,8 +30,8 @@ pub(super) struct StepTime {
 }
 
 impl StepTime {
-    /// How long this work takes on an engine that is `slowdown` times as slow as its preset. Never zero, so
-    /// that time always passes.
+    /// How long this work takes on an engine that is `slowdown` times as slow as its preset. Never
+    /// zero, so that time always passes.
     pub(super) fn of(&self, work: &Work, slowdown: f64) -> Span {
         let nanos = self.base
             + self.prefill * work.prefill as f64

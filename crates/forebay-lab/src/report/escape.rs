@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Text as it may stand in the body or in a quoted attribute of HTML and SVG. Characters that XML 1.0 forbids
-/// are left out: a viewer would refuse the whole picture for one of them.
+/// Text as it may stand in the body or in a quoted attribute of HTML and SVG. Characters that XML
+/// 1.0 forbids are left out: a viewer would refuse the whole picture for one of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Escaped<'a>(pub &'a str);
 

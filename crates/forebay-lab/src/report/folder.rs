@@ -16,13 +16,16 @@ pub(super) const KIND: &str = "forebay drill report";
 pub enum FolderError {
     /// Something else is there.
     #[error(
-        "{}: exists and is not a report of forebay\nhint: name a new folder with --out; only an older report \
-         is ever replaced",
+        "{}: exists and is not a report of forebay\nhint: name a new folder with --out; only an \
+         older report is ever replaced",
         .0.display()
     )]
     Foreign(PathBuf),
     /// The place has no name of its own, such as `/` or `..`.
-    #[error("{}: is no name for a folder\nhint: name a new folder with --out, such as report", .0.display())]
+    #[error(
+        "{}: is no name for a folder\nhint: name a new folder with --out, such as report",
+        .0.display()
+    )]
     Nameless(PathBuf),
     /// The place can't be written.
     #[error("{}: {source}\nhint: name a folder with --out that can be written", path.display())]
@@ -172,7 +175,8 @@ mod tests {
             let error = check(&place).unwrap_err().to_string();
             assert!(error.contains("hint: "), "{error}");
         }
-        // A name that no file system takes fails while writing, after the temporary folder was made.
+        // A name that no file system takes fails while writing, after the temporary folder was
+        // made.
         let mut files = report("x");
         files.insert("no/such/folder".to_owned(), String::new());
         assert!(write(&root.join("report"), &files).is_err());

@@ -30,7 +30,8 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// The table as HTML. Cells that look like figures are set to the right. `marked` are rows to stand out.
+    /// The table as HTML. Cells that look like figures are set to the right. `marked` are rows to
+    /// stand out.
     pub fn html(&self, marked: &dyn Fn(&[String]) -> bool) -> String {
         let mut html = format!(
             "<div class=\"scroll\"><table>\n<caption>{}</caption>\n<thead><tr>",
@@ -41,8 +42,16 @@ impl Table {
             let _ = write!(html, "<th scope=\"col\"{class}>{}</th>", Escaped(cell));
         }
         html.push_str("</tr></thead>\n<tbody>\n");
-        for row in &self.rows {
-            html.push_str(if marked(row) { "<tr class=\"marked\">" } else { "<tr>" });
+        // Rows of one number of workers belong together.
+        let grouped = self.head.first().is_some_and(|head| head == "N");
+        for (nth, row) in self.rows.iter().enumerate() {
+            let begins = grouped && nth > 0 && self.rows[nth - 1].first() != row.first();
+            html.push_str(match (marked(row), begins) {
+                (true, true) => "<tr class=\"marked group\">",
+                (true, false) => "<tr class=\"marked\">",
+                (false, true) => "<tr class=\"group\">",
+                (false, false) => "<tr>",
+            });
             for (nth, cell) in row.iter().enumerate() {
                 let class = if self.column_is_figures(nth) { " class=\"figures\"" } else { "" };
                 let text = Escaped(cell);
@@ -74,7 +83,8 @@ pub fn paragraph(text: &str) -> String {
 
 /// A list of sentences.
 pub fn list(items: &[String]) -> String {
-    let items: String = items.iter().map(|item| format!("<li>{}</li>\n", Escaped(item))).collect();
+    let item = |item: &String| format!("<li>{}</li>\n", Escaped(item));
+    let items = items.iter().map(item).collect::<Vec<_>>().concat();
     format!("<ul>\n{items}</ul>\n")
 }
 

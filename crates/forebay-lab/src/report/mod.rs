@@ -6,8 +6,8 @@
 //! | `*.svg` | each figure as a file of its own |
 //! | `runs.jsonl` | one summary a line for each run on the fleet that was asked for |
 //! | `varied.jsonl` | the same for the fleets of the sensitivity figure |
-//! | `criteria.toml` | what the arms were held to, in canonical form: its hash is the criteria's |
-//! | `report.json` | the verdicts, and the hashes of the other files; marks the folder as a report |
+//! | `criteria.toml` | what the arms were held to, in canonical form |
+//! | `report.json` | the verdicts and the files' hashes; marks the folder as a report |
 //!
 //! The same drill gives the same bytes: there is no date on the page and no name of a machine.
 
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::drill::Drill;
-use crate::drill::criteria::sha256_hex;
+use crate::drill::digest;
 
 pub mod escape;
 pub mod figures;
@@ -40,7 +40,7 @@ pub fn write(drill: &Drill, origin: &Origin, folder: &Path) -> Result<(), Folder
 /// The files of a report by name.
 pub fn files(drill: &Drill, origin: &Origin) -> BTreeMap<String, String> {
     let lines = |runs: &[crate::drill::Run]| -> String {
-        runs.iter().map(|run| format!("{}\n", run.summary)).collect()
+        runs.iter().flat_map(|run| [run.summary.as_str(), "\n"]).collect()
     };
     let figures = figures::all(drill);
     let mut files = BTreeMap::new();
@@ -61,5 +61,5 @@ pub fn files(drill: &Drill, origin: &Origin) -> BTreeMap<String, String> {
 }
 
 fn hashes(files: &BTreeMap<String, String>) -> Vec<(String, String)> {
-    files.iter().map(|(name, text)| (name.clone(), sha256_hex(text.as_bytes()))).collect()
+    files.iter().map(|(name, text)| (name.clone(), digest::of_bytes(text.as_bytes()))).collect()
 }

@@ -1,16 +1,15 @@
 //! Says what a report was made of: the program, the command, the files.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
-use sha2::{Digest, Sha256};
+use crate::drill::digest;
 
 /// What a report says of how it came about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The command that repeats it.
-    pub command: String,
+    /// The words of the command that repeats it, as a shell reads them.
+    pub words: Vec<String>,
     /// What was installed: the package's version, and its commit where the build knew it.
     pub version: String,
     /// Files that were read, and the SHA-256 of each, in the order of the command.
@@ -18,18 +17,30 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Of a command in words, with the files that it read. Paths are shortened to names: where a file lay on
-    /// one machine says nothing on another, its hash says what it was.
+    /// Of a command in words, with the files that it read. Paths are shortened to names: where a
+    /// file lay on one machine says nothing on another, its hash says what it was.
     pub fn of(words: &[String], files: &[&Path]) -> io::Result<Self> {
         let inputs = files.iter().map(|path| {
             let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-            Ok((name.into_owned(), sha256_file(path)?))
+            let hash = digest::of_file(path).map_err(|error| {
+                let what =
+                    format!("{}: {error}\nhint: name a file that may be read", path.display());
+                io::Error::new(error.kind(), what)
+            })?;
+            Ok((name.into_owned(), hash))
         });
         Ok(Self {
-            command: words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+            words: words.iter().map(|word| quoted(word)).collect(),
             version: version(),
             inputs: inputs.collect::<io::Result<_>>()?,
         })
+    }
+}
+
+impl Origin {
+    /// The command on one line.
+    pub fn command(&self) -> String {
+        self.words.join(" ")
     }
 }
 
@@ -50,20 +61,6 @@ fn quoted(word: &str) -> String {
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
     }
-}
-
-/// The SHA-256 of a file in hexadecimal, read piece by piece: traces can be larger than memory.
-fn sha256_file(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
-    let mut hash = Sha256::new();
-    let mut piece = vec![0; 1 << 16];
-    loop {
-        match file.read(&mut piece)? {
-            0 => break,
-            length => hash.update(&piece[..length]),
-        }
-    }
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 #[cfg(test)]

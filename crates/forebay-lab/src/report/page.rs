@@ -65,15 +65,14 @@ fn header(html: &mut String, drill: &Drill, claim: &str) {
     let reason = drill.under_test().map_or("", |(_, verdict)| verdict.reason.as_str());
     let _ = write!(
         html,
-        "<header>\n<h1><span class=\"badge {class}\">{}</span> {}</h1>\n<p class=\"reason\">{}</p>\n\
-         <p class=\"facts\">{}</p>\n</header>\n",
+        "<header>\n<h1><span class=\"badge {class}\">{}</span> {}</h1>\n<p \
+         class=\"reason\">{}</p>\n<p class=\"facts\">{}</p>\n</header>\n",
         Escaped(outcome),
         Escaped(sentence),
         Escaped(&sentence_case(reason)),
         Escaped(&format!(
-            "Trace {} on engine {}, simulated; {} and {}, the same requests for every arm of a seed.",
-            drill.trace,
-            drill.engine,
+            "{}, simulated; {} and {}, the same requests for every arm of a seed.",
+            drill.title(),
             counted(drill.arms.len(), "arm"),
             counted(drill.seeds.len(), "seed")
         ))
@@ -94,7 +93,8 @@ fn contents(html: &mut String, figures: &[Figure]) {
 fn section(id: &str, title: &str, body: &str) -> String {
     let title = Escaped(title);
     format!(
-        "<section id=\"{id}\" aria-labelledby=\"{id}-h\">\n<h2 id=\"{id}-h\">{title}</h2>\n{body}</section>\n"
+        "<section id=\"{id}\" aria-labelledby=\"{id}-h\">\n<h2 \
+         id=\"{id}-h\">{title}</h2>\n{body}</section>\n"
     )
 }
 
@@ -111,21 +111,22 @@ fn verdicts(drill: &Drill) -> String {
         let reason = sentence_case(&verdict.reason);
         table.row([name, verdict.outcome.to_string(), reason]);
     }
-    let mut criteria = Table::new(
-        "The criteria, written down before the runs. Each holds at every number of workers, over all offered \
-         requests: one that was never served is infinitely late.",
-        &["criterion", "limit"],
-    );
+    let mut criteria = Table::new("The criteria", &["criterion", "limit"]);
     for criterion in drill.criteria.list() {
         let text = criterion.to_string();
         let (subject, limit) = text.split_at(text.find(['≤', '≥']).unwrap_or(text.len()));
         criteria.row([subject.trim().to_owned(), limit.to_owned()]);
     }
     let marked = |row: &[String]| row[0].ends_with("(under test)");
+    let written = paragraph(
+        "The criteria were written down before the runs. Each holds at every number of workers, \
+         over all offered requests: one that was never served is infinitely late.",
+    );
     format!(
-        "{}{}<p class=\"hash\">SHA-256 of the criteria in canonical form: <code>{}</code></p>\n",
+        "{}{written}{}<p class=\"hash\">SHA-256 of the criteria in canonical form: \
+         <code>{}</code></p>\n",
         table.html(&marked),
-        criteria.html(&|_| false),
+        narrow(&criteria),
         drill.criteria.hash()
     )
 }
@@ -133,7 +134,9 @@ fn verdicts(drill: &Drill) -> String {
 fn cells(drill: &Drill) -> String {
     let rows = Row::all(drill);
     let mut table = Table::new(
-        "Means over the seeds; max is the largest, refused the sum. TTFT in seconds over all offered requests.",
+        "Means over the seeds; max is the largest, refused the sum. TTFT in seconds over all \
+         offered requests, ∞ where a request was never served; ITL over the served; makespan as \
+         a multiple of round-robin's.",
         &[
             "N",
             "arm",
@@ -143,8 +146,8 @@ fn cells(drill: &Drill) -> String {
             "mean",
             "p99",
             "max",
-            "ITL mean, ms",
-            "makespan ÷ round-robin's",
+            "ITL, ms",
+            "makespan",
             "preemptions",
         ],
     );
@@ -183,31 +186,31 @@ fn with_table(figure: &Figure, drill: &Drill) -> String {
 
 fn limits(drill: &Drill) -> Vec<String> {
     let mut limits = vec![
-        "These are simulated runs. A simulator ranks policies; near saturation its absolute tail is not to be \
-         trusted, and no figure here is a promise about a real engine."
+        "These are simulated runs. A simulator ranks policies; near saturation its absolute tail \
+         is not to be trusted, and no figure here is a promise about a real engine."
             .to_owned(),
-        "Clients wait as long as it takes and send on schedule, whatever came back before. People give up, \
-         and programs retry."
+        "Clients wait as long as it takes and send on schedule, whatever came back before. \
+         People give up, and programs retry."
             .to_owned(),
-        "Nothing but the engines takes time here: no network, no tokenizer, no gateway."
-            .to_owned(),
-        "Prefill and decode share a step. On engines that split them, gaps between tokens behave differently."
+        "Nothing but the engines takes time here: no network, no tokenizer, no gateway.".to_owned(),
+        "Prefill and decode share a step. On engines that split them, gaps between tokens behave \
+         differently."
             .to_owned(),
     ];
     limits.push(if drill.seeds.len() < 2 {
         "One seed shows no spread between runs.".to_owned()
     } else {
         format!(
-            "{} show some of the spread between runs, not all of it; the verdict says that they agree, not how \
-             likely the next one is to.",
-            sentence_case(&counted(drill.seeds.len(), "seed"))
+            "{} show some of the spread between runs, not all of it; the verdict says that they \
+             agree, not how likely the next one is to.",
+            counted(drill.seeds.len(), "seed")
         )
     });
     limits
 }
 
 fn repeat(drill: &Drill, origin: &Origin, raw: &[(String, String)]) -> String {
-    let mut html = format!("<pre><code>{}</code></pre>\n", Escaped(&origin.command));
+    let mut html = format!("<pre><code>{}</code></pre>\n", command(&origin.words));
     let mut table = Table::new("What these figures were made of.", &["what", "value"]);
     let mut row = |what: &str, value: String| table.row([what.to_owned(), value]);
     row("program", origin.version.clone());
@@ -215,7 +218,7 @@ fn repeat(drill: &Drill, origin: &Origin, raw: &[(String, String)]) -> String {
     row("trace", drill.trace.clone());
     row("seeds", listed(&drill.seeds));
     row("runs", (drill.runs.len() + drill.varied.len()).to_string());
-    html.push_str(&table.html(&|_| false));
+    html.push_str(&narrow(&table));
     let mut files = Table::new(
         "SHA-256 of what was read and of the raw files beside this page.",
         &["file", "SHA-256"],
@@ -223,8 +226,33 @@ fn repeat(drill: &Drill, origin: &Origin, raw: &[(String, String)]) -> String {
     for (name, hash) in origin.inputs.iter().chain(raw) {
         files.row([name.clone(), hash.clone()]);
     }
-    html.push_str(&format!("<div class=\"hashes\">{}</div>\n", files.html(&|_| false)));
+    let _ = writeln!(html, "<div class=\"hashes\">{}</div>", files.html(&|_| false));
     html
+}
+
+/// A command whose options stay with their values where the line is broken.
+fn command(words: &[String]) -> String {
+    let mut html = String::new();
+    for (nth, word) in words.iter().enumerate() {
+        let option = word.starts_with("--");
+        let opened = nth > 0 && words[nth - 1].starts_with("--");
+        let gap = if nth == 0 { "" } else { " " };
+        let _ = match (option, opened) {
+            (true, false) => write!(html, "{gap}<span>{}", Escaped(word)),
+            (true, true) => write!(html, "</span>{gap}<span>{}", Escaped(word)),
+            (false, true) => write!(html, "{gap}{}</span>", Escaped(word)),
+            (false, false) => write!(html, "{gap}{}", Escaped(word)),
+        };
+    }
+    if words.last().is_some_and(|word| word.starts_with("--")) {
+        html.push_str("</span>");
+    }
+    html
+}
+
+/// A table as wide as its figures need.
+fn narrow(table: &Table) -> String {
+    format!("<div class=\"narrow\">{}</div>\n", table.html(&|_| false))
 }
 
 /// The first letter large, and a full stop at the end.

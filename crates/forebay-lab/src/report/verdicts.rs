@@ -7,7 +7,7 @@ use super::folder::KIND;
 use crate::drill::Drill;
 
 #[derive(Serialize)]
-struct Verdicts<'a> {
+struct Finding<'a> {
     kind: &'a str,
     trace: &'a str,
     engine: &'a str,
@@ -33,7 +33,7 @@ struct ArmVerdict<'a> {
 #[derive(Serialize)]
 struct Written<'a> {
     version: &'a str,
-    command: &'a str,
+    command: String,
     inputs: Vec<Named<'a>>,
     files: Vec<Named<'a>>,
 }
@@ -56,7 +56,7 @@ pub(super) fn manifest_json(drill: &Drill, origin: &Origin, files: &[(String, St
     let (inputs, files) = (named(&origin.inputs), named(files));
     let written = Written {
         version: &origin.version,
-        command: &origin.command,
+        command: origin.command(),
         inputs: inputs.iter().map(|(name, sha256)| Named { name, sha256 }).collect(),
         files: files.iter().map(|(name, sha256)| Named { name, sha256 }).collect(),
     };
@@ -65,10 +65,10 @@ pub(super) fn manifest_json(drill: &Drill, origin: &Origin, files: &[(String, St
     json.expect("strings and numbers are always JSON") + "\n"
 }
 
-fn verdicts<'a>(drill: &'a Drill, kind: &'a str, origin: Option<Written<'a>>) -> Verdicts<'a> {
+fn verdicts<'a>(drill: &'a Drill, kind: &'a str, origin: Option<Written<'a>>) -> Finding<'a> {
     let under_test = drill.under_test();
     let arms = drill.arms.iter().zip(&drill.verdicts);
-    Verdicts {
+    Finding {
         kind,
         trace: &drill.trace,
         engine: &drill.engine,

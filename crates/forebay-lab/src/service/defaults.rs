@@ -1,4 +1,5 @@
-//! Holds the one table of defaults: for each number of a service file its range, what holds without it, and why.
+//! Holds the one table of defaults: for each number of a service file its range, what holds without
+//! it, and why.
 
 /// A key of the service file that holds a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,12 +54,13 @@ impl Key {
 const DAY_MS: f64 = 86_400_000.0;
 
 pub(super) const WAIT_MS_MAX: Key = Key::count("class", "wait_ms_max", (0.0, DAY_MS)).or_none(
-    "a class that queues waits without a limit of time, one that spills does so as soon as it would wait at \
-     all, and one that sheds must say it",
+    "a class that queues waits without a limit of time, one that spills accepts a second, and \
+     one that sheds must say it",
 );
 pub(super) const QUEUE_LEN_MAX: Key = Key::count("class", "queue_len_max", (0.0, 1e6)).or(
     2000.0,
-    "2000 requests may wait: minutes of work for a few workers, and more than that is an outage, not a queue",
+    "2000 requests may wait: minutes of work for a few workers, and more than that \
+     is an outage, not a queue",
 );
 pub(super) const SHARE: Key = Key::count("class", "share", (1.0, 1e6))
     .or(1.0, "the share is 1: classes weigh the same until somebody says otherwise");
@@ -68,7 +70,8 @@ pub(super) const AGEING: Key = Key::number("class", "ageing", (0.0, 1e6))
     .or(3.0, "K is 3: the best mean of those tried at 1.0 to 2.0 × capacity (DESIGN §4)");
 pub(super) const PROMISE: Key = Key::number("class", "promise", (1.0, f64::INFINITY)).or(
     1.5,
-    "γ is 1.5: with what runs counted once it keeps all within twice first-come, at 1.0 to 2.0 × capacity",
+    "γ is 1.5: with what runs counted once it keeps all within twice first-come, at 1.0 to \
+     2.0 × capacity",
 );
 pub(super) const TRAFFIC: Key = Key::number("class", "traffic", (0.0, 1e9))
     .or(1.0, "it gets as much of the unnamed traffic as each of the others");
@@ -94,7 +97,8 @@ pub(super) const WORKERS: Key =
 
 pub(super) const FRACTION: Key = Key::number("gate", "fraction_start", (0.01, 2.0)).or(
     0.95,
-    "0.95 of the KV may be committed at the start: 0.9 to 1.0 is a plateau, 1.1 doubles the mean TTFT",
+    "0.95 of the KV may be committed at the start: 0.9 to 1.0 is a plateau, 1.1 doubles the \
+     mean TTFT",
 );
 pub(super) const FRACTION_MIN: Key = Key::number("gate", "fraction_min", (0.01, 2.0)).or(
     0.80,
@@ -109,7 +113,8 @@ pub(super) const BACKLOG_STEPS: Key = Key::number("gate", "backlog_steps_max", (
 
 pub(super) const ALL_QUEUE_LEN_MAX: Key = Key::count("limits", "queue_len_max", (1.0, 1e7)).or(
     100_000.0,
-    "100000 requests may wait over all classes: about 100 MB of memory, far above any queue worth having",
+    "100000 requests may wait over all classes: about 100 MB of memory, far above any \
+     queue worth having",
 );
 pub(super) const RUNNING_MAX: Key = Key::count("limits", "running_max", (1.0, 1e8))
     .or(1e6, "1000000 may run: a bound on memory only, far above what engines run");

@@ -1,8 +1,8 @@
 //! Says what happens at the door: classes, tenants and pools, from a file that a person writes.
 //!
-//! The file goes through two forms. [`document`] holds it exactly as typed; [`resolve`] turns that into what is
-//! meant, and finds every fault on the way, not the first only. [`defaults`] is the one table of what holds where
-//! nothing was said, with a reason for each.
+//! The file goes through two forms. [`document`] holds it exactly as typed; [`resolve`] turns that
+//! into what is meant, and finds every fault on the way, not the first only. [`defaults`] is the
+//! one table of what holds where nothing was said, with a reason for each.
 
 pub(crate) mod defaults;
 mod document;
@@ -48,7 +48,8 @@ pub struct Class {
     pub settings: ClassSettings,
     /// Its part of the requests whose class the trace doesn't name, in relation to the others'.
     pub traffic: f64,
-    /// The agreed share of refusals, 0 to 1: nothing enforces it, reports hold it against the facts.
+    /// The agreed share of refusals, 0 to 1: nothing enforces it, reports hold it against the
+    /// facts.
     pub reject_share_max: Option<f64>,
 }
 
@@ -146,8 +147,8 @@ impl Service {
         if faults.is_empty() { Ok(service) } else { Err(Faults { file: file.to_owned(), faults }) }
     }
 
-    /// Reads the tables of a service file that stand in a larger file. Without a class there is one that
-    /// queues.
+    /// Reads the tables of a service file that stand in a larger file. Without a class there is one
+    /// that queues.
     pub(crate) fn part(root: &mut reader::Section<'_>, found: &mut reader::Gathered) -> Self {
         let mut document = document::Document::part(root, found);
         if document.classes.is_empty() {
@@ -161,10 +162,11 @@ impl Service {
         resolve::single()
     }
 
-    /// What the core of one pool is told. [`PoolId`] 0 is the main pool, n the n-th of [`Service::pools`].
+    /// What the core of one pool is told. [`PoolId`] 0 is the main pool, n the n-th of
+    /// [`Service::pools`].
     ///
-    /// Only the main pool applies the tenants' rates and limits of concurrency: what was let in there and then
-    /// spilled is the same request, and must not be counted twice.
+    /// Only the main pool applies the tenants' rates and limits of concurrency: what was let in
+    /// there and then spilled is the same request, and must not be counted twice.
     pub fn settings(&self, pool: PoolId, door: Door) -> Settings {
         let classes =
             self.classes.iter().map(|class| self.class_in(pool, class.settings)).collect();
@@ -192,8 +194,8 @@ impl Service {
         }
     }
 
-    /// A class as a pool that is spilled to sees it: it queues there without a limit of time, unless that pool
-    /// passes it on.
+    /// A class as a pool that is spilled to sees it: it queues there without a limit of time,
+    /// unless that pool passes it on.
     fn class_in(&self, pool: PoolId, settings: ClassSettings) -> ClassSettings {
         let (Overload::Spill(_), Some(nth)) = (settings.overload, pool.0.checked_sub(1)) else {
             return settings;

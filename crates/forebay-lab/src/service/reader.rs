@@ -263,7 +263,8 @@ pub(crate) fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
     names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// The name that differs least from the one typed, if it differs by no more than a third of its letters.
+/// The name that differs least from the one typed, if it differs by no more than a third of its
+/// letters.
 pub(crate) fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     names
         .map(|name| (distance(typed, name), name))

@@ -14,8 +14,11 @@ use super::{Class, MAIN_POOL, Pool, Service, Tenant};
 
 /// What a class does about overload, as it is spelt.
 const OVERLOADS: [&str; 3] = ["queue", "shed", "spill"];
-/// Longest wait that is still told apart from none where a class spills without naming a limit.
-const SPILL_WAIT: Span = Span::ZERO;
+/// The wait that a class accepts which spills without naming a limit: too short to be felt, and
+/// long enough not to send away what would start at once.
+const SPILL_WAIT: Span = Span::secs(1);
+/// Stands for a pool that is not there. Only in files with faults, which nobody acts on.
+const NO_POOL: PoolId = PoolId(u16::MAX);
 
 /// What the document means. Where it has faults the result only serves to look for more of them.
 pub(super) fn resolve(document: &Document, found: &mut Gathered) -> Service {
@@ -130,20 +133,7 @@ fn overload(table: &ClassTable, document: &Document, found: &mut Gathered) -> Ov
     match typed.value.as_str() {
         "queue" => Overload::Queue,
         "shed" => Overload::Shed,
-        "spill" => match &table.spill_to {
-            Some(target) => Overload::Spill(pool_id(target, document, found)),
-            None => {
-                let what = "a class that spills does not say where to";
-                let pools = pool_names(document);
-                let remedy = if pools.is_empty() {
-                    "add a `[[pool]]` and name it: `spill_to = \"overnight\"`".to_owned()
-                } else {
-                    format!("add `spill_to`; the pools are {pools}")
-                };
-                found.add(typed.line, what, remedy);
-                Overload::Spill(PoolId(u16::MAX))
-            }
-        },
+        "spill" => Overload::Spill(spill_to(table, typed.line, document, found)),
         other => {
             let remedy = match nearest(other, OVERLOADS.into_iter()) {
                 Some(near) => format!("did you mean `{near}`? {choice}"),
@@ -153,6 +143,21 @@ fn overload(table: &ClassTable, document: &Document, found: &mut Gathered) -> Ov
             Overload::Queue
         }
     }
+}
+
+/// Where a class that spills does so. No pool at all is a fault.
+fn spill_to(table: &ClassTable, line: usize, document: &Document, found: &mut Gathered) -> PoolId {
+    if let Some(target) = &table.spill_to {
+        return pool_id(target, document, found);
+    }
+    let pools = pool_names(document);
+    let remedy = if pools.is_empty() {
+        "add a `[[pool]]` and name it: `spill_to = \"overnight\"`".to_owned()
+    } else {
+        format!("add `spill_to`; the pools are {pools}")
+    };
+    found.add(line, "a class that spills does not say where to", remedy);
+    NO_POOL
 }
 
 fn pool_names(document: &Document) -> String {
@@ -180,7 +185,7 @@ fn pool_id(target: &At<String>, document: &Document, found: &mut Gathered) -> Po
         None => format!("the pools are {}", pool_names(document)),
     };
     found.add(target.line, format!("unknown pool `{}`", target.value), remedy);
-    PoolId(u16::MAX)
+    NO_POOL
 }
 
 fn pool(table: &PoolTable, document: &Document, found: &mut Gathered) -> Pool {

@@ -1,6 +1,7 @@
 //! Keeps what will happen, in the order of (moment, sequence).
 //!
-//! The sequence breaks ties by the order of planning, so a run never depends on how a heap is laid out.
+//! The sequence breaks ties by the order of planning, so a run never depends on how a heap is laid
+//! out.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -34,7 +35,8 @@ pub(super) enum Event {
 }
 
 impl Event {
-    /// Whether it alone can change anything. Readings and alarms only matter to requests that are there.
+    /// Whether it alone can change anything. Readings and alarms only matter to requests that are
+    /// there.
     const fn is_driving(self) -> bool {
         !matches!(self, Self::Alarm(_) | Self::Scrape)
     }

@@ -14,13 +14,16 @@ pub enum Client {
     None,
     /// They try again at once, a millisecond later, up to [`NAIVE_ATTEMPTS_MAX`] times in all.
     Naive,
-    /// They wait as the official SDKs do where no header tells them: twice, exponentially, with jitter.
+    /// They wait as the official SDKs do where no header tells them: twice, exponentially, with
+    /// jitter.
     Backoff,
-    /// They come back exactly when told, with their ticket, up to [`OBEDIENT_ATTEMPTS_MAX`] times in all.
+    /// They come back exactly when told, with their ticket, up to [`OBEDIENT_ATTEMPTS_MAX`] times
+    /// in all.
     RetryAfter,
     /// The official `OpenAI` Python SDK of before mid 2026: obeys up to 60 s, else backs off.
     OpenAiPythonOld,
-    /// The official `OpenAI` Python SDK since: obeys up to 120 s, gives up above, backs off without a header.
+    /// The official `OpenAI` Python SDK since: obeys up to 120 s, gives up above, backs off without
+    /// a header.
     OpenAiPython,
 }
 
@@ -31,7 +34,8 @@ pub const OBEDIENT_ATTEMPTS_MAX: u32 = 10;
 /// Attempts of an official SDK, the first included (`max_retries=2` by default).
 pub const SDK_ATTEMPTS_MAX: u32 = 3;
 
-/// The pause of a naive client. At zero it would spend all its attempts in one instant, which none can do.
+/// The pause of a naive client. At zero it would spend all its attempts in one instant, which none
+/// can do.
 const NAIVE_PAUSE: Span = Span::millis(1);
 /// First and longest pause of the official SDKs' backoff, in seconds.
 const BACKOFF_S: (f64, f64) = (0.5, 8.0);

@@ -3,8 +3,8 @@
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// A number that is always written with `D` decimals, so that equal runs are equal bytes; `null` where it is
-/// infinite or there is none.
+/// A number that is always written with `D` decimals, so that equal runs are equal bytes; `null`
+/// where it is infinite or there is none.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fixed<const D: usize>(pub Option<f64>);
 
@@ -79,8 +79,8 @@ impl Latency {
     }
 }
 
-/// The nearest rank of a percentile among so many, from 1: the least rank that at least `percent` % lie at or
-/// below. None of nothing.
+/// The nearest rank of a percentile among so many, from 1: the least rank that at least `percent` %
+/// lie at or below. None of nothing.
 const fn nearest_rank(count: u64, percent: u64) -> Option<u64> {
     match (count * percent).div_ceil(100) {
         0 => None,

@@ -1,7 +1,7 @@
 //! Runs a fleet of engine models under one core, in virtual time.
 //!
-//! A [`Plan`] says everything that a run needs, [`run`] makes it, and a [`RunRecord`] is what it leaves behind:
-//! one small record for each logical request. Same plan, same record, byte for byte.
+//! A [`Plan`] says everything that a run needs, [`run`] makes it, and a [`RunRecord`] is what it
+//! leaves behind: one small record for each logical request. Same plan, same record, byte for byte.
 
 mod agenda;
 mod books;
@@ -16,6 +16,8 @@ mod source;
 mod summary;
 mod table;
 mod tap;
+#[cfg(test)]
+mod tests;
 mod timeline;
 mod world;
 

@@ -32,8 +32,8 @@ struct Row<'a> {
     preemptions: u32,
 }
 
-/// Writes every request of a run, in the order of the trace. `e2e_ms` is from the first scheduled attempt to the
-/// end, whichever way it ended.
+/// Writes every request of a run, in the order of the trace. `e2e_ms` is from the first scheduled
+/// attempt to the end, whichever way it ended.
 pub fn write_rows(run: &RunRecord, out: &mut impl Write) -> io::Result<()> {
     for record in &run.requests {
         serde_json::to_writer(&mut *out, &row(run, record))?;

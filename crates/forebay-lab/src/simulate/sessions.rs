@@ -37,7 +37,8 @@ impl<T> Sessions<T> {
         Self { by_id: HashMap::with_hasher(FixedState::default()) }
     }
 
-    /// A turn came up in the trace. Without a delay, or as the first of its session, it is sent at once.
+    /// A turn came up in the trace. Without a delay, or as the first of its session, it is sent at
+    /// once.
     pub(super) fn came(
         &mut self,
         session: u64,

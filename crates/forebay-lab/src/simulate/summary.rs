@@ -1,7 +1,8 @@
 //! Sums up a run: the object that `forebay simulate --json` prints.
 //!
-//! Latency counts from the first scheduled attempt. Every distribution is over all that were offered, with what
-//! was never served as infinitely late; beside it stands the one over the served, and is labelled so.
+//! Latency counts from the first scheduled attempt. Every distribution is over all that were
+//! offered, with what was never served as infinitely late; beside it stands the one over the
+//! served, and is labelled so.
 
 use forebay_core::{Moment, RefusalReason, Span};
 use indexmap::IndexMap;
@@ -10,11 +11,12 @@ use serde::Serialize;
 use super::figures::{Fixed, Latency, Millis, Ratio};
 use super::{Fate, RequestRecord, RunRecord};
 
-/// How many times what first-come would have cost a request may wait: what the default promise says.
+/// How many times what first-come would have cost a request may wait: what the default promise
+/// says.
 const PROMISE_FACTOR: f64 = 2.0;
 
-/// What a request must keep to count as good. The default is the largest TTFT that the default criteria of a
-/// drill allow at p99.
+/// What a request must keep to count as good. The default is the largest TTFT that the default
+/// criteria of a drill allow at p99.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
     /// The longest time to first token.
@@ -91,7 +93,8 @@ pub struct Group {
     pub e2e_ms: Latency,
     /// Last arrival to dispatch.
     pub queue_ms: Latency,
-    /// The same over the served only: not to be compared between runs that serve different requests.
+    /// The same over the served only: not to be compared between runs that serve different
+    /// requests.
     pub completed_only: CompletedOnly,
     /// First scheduled to last end.
     pub makespan_s: Millis,
@@ -235,19 +238,16 @@ impl Gather {
                 self.refused_by[place.expect("every reason is in the list of all")] += 1;
             }
         }
-        match Times::of(record) {
-            Some(times) => {
-                self.good += u64::from(thresholds.are_kept(&times));
-                self.output += record.output;
-                self.ttft.push(times.ttft);
-                self.itl.extend(times.itl);
-                self.e2e.push(times.e2e);
-                self.queue.push(times.queue);
-            }
-            None => {
-                self.unserved += 1;
-                self.unserved_of_two += u64::from(record.output >= 2);
-            }
+        if let Some(times) = Times::of(record) {
+            self.good += u64::from(thresholds.are_kept(&times));
+            self.output += record.output;
+            self.ttft.push(times.ttft);
+            self.itl.extend(times.itl);
+            self.e2e.push(times.e2e);
+            self.queue.push(times.queue);
+        } else {
+            self.unserved += 1;
+            self.unserved_of_two += u64::from(record.output >= 2);
         }
         let (first, last) = self.span.unwrap_or((record.scheduled, record.ended));
         self.span = Some((first.min(record.scheduled), last.max(record.ended)));

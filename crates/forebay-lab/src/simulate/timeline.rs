@@ -1,4 +1,5 @@
-//! Samples the fleet at a few hundred evenly spaced moments, whatever a run's length turns out to be.
+//! Samples the fleet at a few hundred evenly spaced moments, whatever a run's length turns out to
+//! be.
 
 use forebay_core::{Moment, Span};
 

@@ -1,7 +1,8 @@
 //! Drives cores and engines through virtual time, one event after the other.
 //!
-//! The network takes no time. What happens at one moment is told to the cores first, in order; only then are the
-//! engines asked what came of it, so that an idle engine's first step sees a whole burst.
+//! The network takes no time. What happens at one moment is told to the cores first, in order; only
+//! then are the engines asked what came of it, so that an idle engine's first step sees a whole
+//! burst.
 
 mod engines;
 mod script;
@@ -26,7 +27,8 @@ use crate::engine::{self, Job};
 
 /// Time between two readings of the workers' figures, as a scraper's.
 const SCRAPE_EVERY: Span = Span::secs(1);
-/// How long requests may wait with nothing left to happen but alarms: as long as any class may let them wait.
+/// How long requests may wait with nothing left to happen but alarms: as long as any class may let
+/// them wait.
 const STUCK_MAX: Span = Span::secs(86_400);
 
 /// Runs a plan to its end.
@@ -120,7 +122,8 @@ impl<'t> World<'t> {
         Ok(())
     }
 
-    /// Lets things happen until every request has ended, or nothing is left that could end the others.
+    /// Lets things happen until every request has ended, or nothing is left that could end the
+    /// others.
     fn run_dry(&mut self) -> Result<(), SimulateError> {
         while self.books.outstanding > 0 {
             if self.agenda.is_driven() {

@@ -13,6 +13,9 @@ use super::{Notes, TraceError, TraceRequest};
 /// megabytes.
 pub const ORDER_ROWS_MAX: usize = 1024;
 
+/// A first request later than this makes a run of idle time, most likely by a clock's reading.
+const LATE: Span = Span::secs(86_400);
+
 /// A row and the line it came from.
 pub(super) struct Row {
     pub(super) line: u64,
@@ -125,7 +128,7 @@ impl<I: Iterator<Item = Result<Row, TraceError>>> Iterator for Ordered<I> {
             self.given = Some(Span::ZERO);
             return Some(Err(error));
         }
-        let Some(Held(Row { mut request, .. })) = self.held.pop() else {
+        let Some(Held(Row { mut request, line })) = self.held.pop() else {
             if self.given.is_none() {
                 self.given = Some(Span::ZERO);
                 let what = "the trace holds no requests".to_owned();
@@ -133,8 +136,13 @@ impl<I: Iterator<Item = Result<Row, TraceError>>> Iterator for Ordered<I> {
             }
             return None;
         };
-        if self.from_first && self.given.is_none() {
-            self.base = request.at;
+        if self.given.is_none() {
+            if self.from_first {
+                self.base = request.at;
+            } else if request.at > LATE {
+                self.notes
+                    .add("comes first but is due a day or more after time 0 (see slice)", line);
+            }
         }
         self.given = Some(request.at);
         request.at = request.at - self.base;

@@ -15,9 +15,9 @@ use super::TraceRequest;
 /// is forked by one turn, or by a handful of short ones; regenerated answers add a few. A prefix
 /// that fewer requests share is worth little as a common one.
 pub const FORKS_MIN: u32 = 16;
-/// Ids that are kept in mind, twice: those used since the last turnover, and those used in the time
-/// before it.
-pub const IDS_MAX: usize = 1 << 20;
+/// Ids that are kept in mind, twice: those used since the last turnover, and those used before it.
+/// Seven eighths of a power of two fill a hash table without a last doubling: 35 MB each.
+pub const IDS_MAX: usize = (1 << 20) / 8 * 7;
 
 type Map<K, V> = HashMap<K, V, foldhash::fast::FixedState>;
 
@@ -61,24 +61,30 @@ impl<K: Hash + Eq + Copy, V> Recent<K, V> {
     }
 }
 
-/// What is known about one id.
+/// What is known about one id. Small, since there are many.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     /// Requests that hold it.
-    pub(super) uses: u64,
-    /// Requests that hold it and go on with an id that was new then.
-    pub(super) forks: u32,
+    pub(super) uses: u32,
+    /// Requests that hold it and go on with an id that was new then, or end with it.
+    forks: u32,
     /// Tokens of the prompt up to and including it.
-    pub(super) tokens: u64,
-    session: Option<u64>,
+    pub(super) tokens: u32,
     /// Requests of different sessions hold it.
     foreign: bool,
+    /// The last request's session; 0 for none, and for the rare one of that name.
+    session: u64,
 }
 
 impl Seen {
-    /// Whether it ends a prefix that belongs to nobody alone.
+    /// Whether it is part of a prefix that belongs to nobody alone.
     pub(super) fn is_shared(&self) -> bool {
         self.foreign || self.forks >= FORKS_MIN
+    }
+
+    /// Whether it ends such a prefix: requests go on differently from here.
+    pub(super) fn ends_shared(&self) -> bool {
+        self.forks >= if self.foreign { 2 } else { FORKS_MIN }
     }
 }
 
@@ -97,26 +103,27 @@ impl Prefixes {
 
     /// Learns one request. Gives the tokens at its prompt's start that an earlier request had, too.
     pub(super) fn learn(&mut self, request: &TraceRequest) -> u64 {
-        let session = request.session;
+        let session = request.session.unwrap_or(0);
         let mut known = 0;
         for (nth, id) in request.ids.iter().enumerate() {
             let Some(seen) = self.ids.get(*id) else { break };
-            seen.uses += 1;
-            let differ = seen.session.zip(session).is_some_and(|(one, other)| one != other);
-            seen.foreign |= differ;
-            seen.session = session.or(seen.session);
+            seen.uses = seen.uses.saturating_add(1);
+            if session != 0 {
+                seen.foreign |= seen.session != 0 && seen.session != session;
+                seen.session = session;
+            }
             known = nth + 1;
         }
         if let Some(last) = known.checked_sub(1)
             && let Some(seen) = self.ids.get(request.ids[last])
-            && (session.is_none() || seen.foreign)
+            && (session == 0 || seen.foreign)
         {
             seen.forks = seen.forks.saturating_add(1);
         }
         let tokens_to =
             |count: usize| request.prompt.0.min(count as u64 * u64::from(request.id_tokens));
         for (nth, id) in request.ids.iter().enumerate().skip(known) {
-            let tokens = tokens_to(nth + 1);
+            let tokens = u32::try_from(tokens_to(nth + 1)).unwrap_or(u32::MAX);
             let seen = Seen { uses: 1, forks: 0, tokens, session, foreign: false };
             self.ids.insert(*id, seen);
             self.distinct += 1;

@@ -2,9 +2,10 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::{Requests, TraceError, write_request};
+use crate::whole_file::{UnwritableFile, WholeFile};
 
 /// Why a trace was not written.
 #[derive(Debug, thiserror::Error)]
@@ -13,16 +14,8 @@ pub enum SaveError {
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// The file could not be written.
-    #[error(
-        "{}: {source}\nhint: see that its folder is there, may be written to, and has room",
-        file.display()
-    )]
-    File {
-        /// The file.
-        file: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] UnwritableFile),
     /// The reader of the output went away or its disk is full.
     #[error("the output could not be written")]
     Output(#[source] io::Error),
@@ -58,28 +51,17 @@ pub fn write_requests(out: impl Write, requests: Requests) -> Result<u64, SaveEr
 /// Writes all requests to a file, which is there in whole afterwards or as it was before. Gives
 /// their number.
 pub fn save(path: &Path, requests: Requests) -> Result<u64, SaveError> {
-    let failed = |source| SaveError::File { file: path.to_path_buf(), source };
+    let failed = |source| UnwritableFile { file: path.to_path_buf(), source };
     let in_file = |error| match error {
-        SaveError::Output(source) => failed(source),
+        SaveError::Output(source) => failed(source).into(),
         other => other,
     };
     if fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
         // A device or a pipe can't be replaced.
         return write_requests(File::create(path).map_err(failed)?, requests).map_err(in_file);
     }
-    let name = path.file_name().ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
-    let mut temporary = name.to_os_string();
-    temporary.push(format!(".{}.part", std::process::id()));
-    let temporary = path.with_file_name(temporary);
-    let written = File::create_new(&temporary).map_err(failed).and_then(|file| {
-        let written = write_requests(&file, requests).map_err(in_file)?;
-        file.sync_all().map_err(failed)?;
-        fs::rename(&temporary, path).map_err(failed)?;
-        Ok(written)
-    });
-    if written.is_err() {
-        // Best effort: the error that is reported matters more than a leftover.
-        let _ = fs::remove_file(&temporary);
-    }
-    written
+    let mut file = WholeFile::create(path)?;
+    let written = write_requests(&mut file, requests).map_err(in_file)?;
+    file.finish()?;
+    Ok(written)
 }

@@ -280,9 +280,13 @@ impl Gathered {
             Some((dispersion.window_ns / 1_000_000_000, dispersion.index()?))
         };
         stats.dispersion = self.dispersions.iter().filter_map(index).collect();
-        let shared = self.prefixes.ids.into_entries().filter(|(_, seen)| seen.is_shared());
+        let shared = self.prefixes.ids.into_entries().filter(|(_, seen)| seen.ends_shared());
         stats.shared_prefixes = shared
-            .map(|(id, seen)| SharedPrefix { tokens: seen.tokens, requests: seen.uses, id })
+            .map(|(id, seen)| SharedPrefix {
+                tokens: seen.tokens.into(),
+                requests: seen.uses.into(),
+                id,
+            })
             .collect();
         stats.shared_prefixes.sort_by_key(|prefix| {
             (u128::from(prefix.tokens) * u128::from(prefix.requests), u64::MAX - prefix.id)
@@ -340,12 +344,8 @@ impl fmt::Display for Stats {
             let delayed = self.delayed_requests;
             writeln!(f, "delayed        {delayed} requests wait for the turn before them")?;
         }
-        write!(
-            f,
-            "burstiness     at most {} at one moment; variance over mean of the",
-            self.at_once_max
-        )?;
-        write!(f, " number per window:")?;
+        write!(f, "burstiness     up to {} at one moment; ", self.at_once_max)?;
+        write!(f, "variance over mean per window:")?;
         for (window_s, index) in &self.dispersion {
             write!(f, " {index:.1} ({window_s} s)")?;
         }

@@ -1,3 +1,5 @@
+//! Reads the table as a person would.
+
 use forebay_core::Mode;
 
 use super::{WIDTH, render};

@@ -1,3 +1,5 @@
+//! Holds verdicts to their rule.
+
 use super::{Observed, Outcome, Verdict};
 use crate::drill::criteria::{Criteria, Criterion};
 
@@ -59,15 +61,26 @@ fn nothing_to_judge_is_inconclusive() {
 fn reasons_are_one_sentence_with_figures() {
     let criteria = criteria();
     let go = [observed(2, 1, 1.0, 900.0, 41_000.0), observed(4, 2, 0.9995, 2100.0, 9000.0)];
-    insta::assert_snapshot!(Verdict::of(&criteria, &go), @"GO: all 2 seeds pass at N = 2 and 4; the worst run has completed 99.95 %, TTFT p50 2.1 s and TTFT p99 41 s");
+    assert_eq!(
+        Verdict::of(&criteria, &go).to_string(),
+        "GO: all 2 seeds pass at N = 2 and 4; the worst run has completed 99.95 %, TTFT p50 2.1 \
+         s and TTFT p99 41 s"
+    );
     let no_go = [
         observed(2, 1, 0.871, 900.0, f64::INFINITY),
         observed(2, 2, 0.849, 900.0, f64::INFINITY),
         observed(4, 2, 1.0, 900.0, 900.0),
     ];
-    insta::assert_snapshot!(Verdict::of(&criteria, &no_go), @"NO-GO: every seed misses completed ≥ 99.9 % (87.1 % to 84.9 % at N = 2) and TTFT p99 ≤ 60 s (∞ at N = 2)");
+    assert_eq!(
+        Verdict::of(&criteria, &no_go).to_string(),
+        "NO-GO: every seed misses completed ≥ 99.9 % (87.1 % to 84.9 % at N = 2) and TTFT p99 ≤ \
+         60 s (∞ at N = 2)"
+    );
     let split = [observed(2, 1, 1.0, 900.0, 61_240.0), observed(2, 2, 1.0, 900.0, 900.0)];
-    insta::assert_snapshot!(Verdict::of(&criteria, &split), @"INCONCLUSIVE: the seeds disagree: 1 of 2 misses TTFT p99 ≤ 60 s (61.2 s at N = 2)");
+    assert_eq!(
+        Verdict::of(&criteria, &split).to_string(),
+        "INCONCLUSIVE: the seeds disagree: 1 of 2 misses TTFT p99 ≤ 60 s (61.2 s at N = 2)"
+    );
 }
 
 #[test]

@@ -60,9 +60,10 @@ pub(super) fn figure(drill: &Drill) -> Figure {
     Figure {
         id: "waiting-by-class",
         heading: format!("Waiting by class, N = {}", drill.smallest()),
-        caption: "Held at the door is arrival to dispatch; first token counts from arrival. Over all offered \
-                  requests, means over the seeds; below a millisecond is drawn as a millisecond. Arms that \
-                  push hold nothing at the door: their requests wait inside the engines."
+        caption: "Held at the door is arrival to dispatch; first token counts from arrival. Over \
+                  all offered requests, means over the seeds; below a millisecond is drawn as a \
+                  millisecond. Arms that push hold nothing at the door: their requests wait \
+                  inside the engines."
             .to_owned(),
         drawing: canvas,
         table: table(&classes),

@@ -7,34 +7,43 @@ use crate::drill::Drill;
 use crate::drill::notation::percent;
 use crate::drill::row::Row;
 
+const COLUMNS: usize = 3;
 const ROW: f64 = 20.0;
 const LEFT: f64 = 150.0;
-const RIGHT: f64 = 230.0;
+/// Room at the right of each panel for what it says in figures.
+const LABEL: f64 = 140.0;
 
 /// Completion by number of workers and arm.
 pub(super) fn figure(drill: &Drill) -> Figure {
     let rows = Row::all(drill);
-    let block = ROW * drill.arms.len() as f64 + 32.0;
-    let mut canvas = Canvas::new(WIDTH, drill.workers.len() as f64 * block + 22.0);
-    let mut top = 0.0;
+    let columns = COLUMNS.min(drill.workers.len().max(1));
+    let lines = drill.workers.len().div_ceil(columns);
+    let block = ROW * drill.arms.len() as f64 + 58.0;
+    let mut canvas = Canvas::new(WIDTH, lines as f64 * block);
+    let width = (WIDTH - LEFT) / columns as f64;
     for (nth, workers) in drill.workers.iter().enumerate() {
-        canvas.text("name", (0.0, top + 14.0), Anchor::Start, &format!("N = {workers}"));
-        let size = (WIDTH - LEFT - RIGHT, ROW * drill.arms.len() as f64);
+        let (column, line) = (nth % columns, nth / columns);
+        let corner = (LEFT + column as f64 * width, 22.0 + line as f64 * block);
+        let title = format!("N = {workers}");
+        canvas.text("name", (corner.0, corner.1 - 8.0), Anchor::Start, &title);
+        let size = (width - LABEL, ROW * drill.arms.len() as f64);
         let shares = Scale::linear(0.0, 1.0);
-        let panel = Panel::new((LEFT, top + 22.0), size, shares, Scale::linear(0.0, 1.0));
-        panel.x_axis(&mut canvas, &percent, nth + 1 == drill.workers.len());
-        let mut y = panel.top();
-        for row in rows.iter().filter(|row| row.workers == *workers) {
+        let panel = Panel::new(corner, size, shares, Scale::linear(0.0, 1.0));
+        panel.x_axis(&mut canvas, &percent, true);
+        for (nth, row) in rows.iter().filter(|row| row.workers == *workers).enumerate() {
+            let y = panel.top() + ROW * nth as f64;
+            if column == 0 {
+                let class = if style(drill, row.arm).tested { "name" } else { "label" };
+                canvas.text(class, (LEFT - 10.0, y + 14.0), Anchor::End, row.arm.name());
+            }
             one(&mut canvas, &panel, y, drill, row);
-            y += ROW;
         }
-        top += block;
     }
     Figure {
         id: "completion",
         heading: "Completed, of all offered requests".to_owned(),
-        caption: "Filled: served to the last token. Dashed outline: refused, abandoned or failed. All seeds \
-                  together."
+        caption: "Filled: served to the last token. Dashed outline: refused, abandoned or failed. \
+                  All seeds together."
             .to_owned(),
         drawing: canvas,
         table: table(&rows),
@@ -43,18 +52,18 @@ pub(super) fn figure(drill: &Drill) -> Figure {
 
 fn one(canvas: &mut Canvas, panel: &Panel, y: f64, drill: &Drill, row: &Row) {
     let style = style(drill, row.arm);
-    let class = if style.tested { "name" } else { "label" };
-    canvas.text(class, (LEFT - 10.0, y + 14.0), Anchor::End, row.arm.name());
-    let (from, to, end) = (panel.left(), panel.x.place(row.completed_share), panel.x.place(1.0));
+    let (from, to) = (panel.left(), panel.x.place(row.completed_share));
     canvas.rect(&style.class("bar"), (from, y + 3.0), (to - from, ROW - 6.0));
-    canvas.rect(&style.class("refused"), (to, y + 3.0), (end - to, ROW - 6.0));
+    let rest = panel.x.place(1.0) - to;
+    canvas.rect(&style.class("refused"), (to, y + 3.0), (rest, ROW - 6.0));
     let unserved = match (row.refused, row.lost) {
         (0, 0) => String::new(),
-        (refused, 0) => format!(", {refused} of {} refused", row.offered),
-        (refused, lost) => format!(", {refused} refused, {lost} lost"),
+        (refused, 0) => format!(", {refused} refused"),
+        (0, lost) => format!(", {lost} lost"),
+        (refused, lost) => format!(", {} unserved", refused + lost),
     };
     let label = format!("{}{unserved}", percent(row.completed_share));
-    canvas.text("value", (panel.right() + 10.0, y + 14.0), Anchor::Start, &label);
+    canvas.text("value", (panel.right() + 8.0, y + 14.0), Anchor::Start, &label);
 }
 
 fn table(rows: &[Row]) -> Table {

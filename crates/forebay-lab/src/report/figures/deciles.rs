@@ -1,4 +1,5 @@
-//! Draws how the time to first token grows while the run goes on: where a queue builds up, it climbs.
+//! Draws how the time to first token grows while the run goes on: where a queue builds up, it
+//! climbs.
 
 use forebay_core::Mode;
 
@@ -12,6 +13,7 @@ use crate::drill::row::over_seeds;
 
 const COLUMNS: usize = 3;
 const HEIGHT: f64 = 150.0;
+const BLOCK: f64 = HEIGHT + 60.0;
 const LEFT: f64 = 48.0;
 const GAP: f64 = 18.0;
 
@@ -23,17 +25,21 @@ pub(super) fn figure(drill: &Drill) -> Figure {
     let scale = Scale::logarithmic_around(figures.flat_map(|ttft| [ttft.p50, ttft.p90]));
     let columns = COLUMNS.min(drill.arms.len().max(1));
     let lines = drill.arms.len().div_ceil(columns);
-    let mut canvas = Canvas::new(WIDTH, lines as f64 * (HEIGHT + 46.0) + 8.0);
+    let mut canvas = Canvas::new(WIDTH, lines as f64 * BLOCK + 16.0);
     let width = (WIDTH - LEFT - GAP * (columns - 1) as f64) / columns as f64;
     let base = of_arms.iter().find(|(arm, _)| *arm == Mode::RoundRobin);
     for (nth, (arm, tenths)) in of_arms.iter().enumerate() {
         let (column, line) = (nth % columns, nth / columns);
-        let corner = (LEFT + column as f64 * (width + GAP), 24.0 + line as f64 * (HEIGHT + 46.0));
+        let corner = (LEFT + column as f64 * (width + GAP), 24.0 + line as f64 * BLOCK);
         let x = Scale::linear(0.5, DECILES as f64 + 0.5);
         let panel = Panel::new(corner, (width, HEIGHT), x, scale);
         panel.y_axis(&mut canvas, &duration_ms, column == 0);
         panel.ground(&mut canvas);
         panel.x_axis(&mut canvas, &|tenth| format!("{tenth:.0}"), true);
+        if line + 1 == lines || nth + columns >= of_arms.len() {
+            let place = (f64::midpoint(panel.left(), panel.right()), panel.bottom() + 32.0);
+            canvas.text("note", place, Anchor::Middle, "tenth of the arrivals");
+        }
         let style = style(drill, *arm);
         canvas.text("name", (corner.0, corner.1 - 9.0), Anchor::Start, arm.name());
         if let Some((_, base)) = base.filter(|(base, _)| base != arm) {
@@ -55,9 +61,10 @@ pub(super) fn figure(drill: &Drill) -> Figure {
     Figure {
         id: "ttft-by-arrival",
         heading: format!("Time to first token by tenth of the arrivals, N = {}", drill.smallest()),
-        caption: "Line: the median of each tenth of the requests, in order of arrival, mean over the seeds. \
-                  Band: up to the 90th percentile; an arrow where refusals make it infinite. Dotted, for \
-                  comparison: round-robin's median. Where the line climbs, a queue is building up."
+        caption: "Line: the median of each tenth of the requests, in order of arrival, mean over \
+                  the seeds. Band: up to the 90th percentile; an arrow where refusals make it \
+                  infinite. Dotted, for comparison: round-robin's median. Where the line climbs, \
+                  a queue is building up."
             .to_owned(),
         drawing: canvas,
         table: table(&of_arms),

@@ -5,7 +5,7 @@ use forebay_core::Mode;
 use super::html::Table;
 use super::svg::{Canvas, Style};
 use crate::drill::Drill;
-use crate::drill::notation::duration_ms;
+use crate::drill::notation::aligned_ms;
 
 mod classes;
 mod completion;
@@ -59,5 +59,5 @@ fn arms_key(drill: &Drill) -> Vec<(Style, &'static str)> {
 
 /// Milliseconds, or a dash where there are none.
 fn shown_ms(ms: Option<f64>) -> String {
-    ms.map_or("–".to_owned(), duration_ms)
+    ms.map_or("–".to_owned(), aligned_ms)
 }

@@ -5,7 +5,7 @@ use super::super::svg::{Anchor, Canvas, Panel, Scale, Shape, Style};
 use super::{Figure, WIDTH, shown_ms, style};
 use crate::drill::Drill;
 use crate::drill::measure::{Latency, Statistic};
-use crate::drill::notation::{counted, duration_ms};
+use crate::drill::notation::{aligned_ms, counted, duration_ms};
 use crate::drill::row::Row;
 
 const ROW: f64 = 22.0;
@@ -54,9 +54,9 @@ pub(super) fn figure(drill: &Drill) -> Figure {
         id: "ttft-quantiles",
         heading: "Time to first token, over all offered requests".to_owned(),
         caption: format!(
-            "Means over {seeds} of each run's quantiles; max is the largest of all. The scale is logarithmic. \
-             A request that was never served counts as infinitely late, so an arm that refuses has its upper \
-             quantiles and its mean in the lane marked ∞."
+            "Means over {seeds} of each run's quantiles; max is the largest of all. The scale is \
+             logarithmic. A request that was never served counts as infinitely late, so an arm \
+             that refuses has its upper quantiles and its mean in the lane marked ∞."
         ),
         drawing: canvas,
         table: table(&rows),
@@ -79,7 +79,7 @@ fn one(canvas: &mut Canvas, panel: &Panel, y: f64, style: Style, row: &Row) {
     }
     let values = [(128.0, Statistic::P50), (64.0, Statistic::Mean), (0.0, Statistic::P99)];
     for (from_right, statistic) in values {
-        let value = duration_ms(ttft.get(statistic));
+        let value = aligned_ms(ttft.get(statistic));
         canvas.text("value", (WIDTH - from_right, y + 4.0), Anchor::End, &value);
     }
 }

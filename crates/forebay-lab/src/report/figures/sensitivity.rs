@@ -35,20 +35,23 @@ const KNOBS: [Knob; 3] = [
     },
     Knob {
         title: "believed KV capacity",
-        exactly: "the core believes KV tokens that are wrong by that much, and the fleet stays as it is",
+        exactly: "the core believes KV tokens that are wrong by that much, and the fleet stays \
+                  as it is",
         by: |pct| Variation { belief_pct: pct, ..Variation::NONE },
     },
 ];
 
-const QUANTILES: [(&str, fn(&Latency) -> f64); 2] =
-    [("p50", |ttft| ttft.p50), ("p99", |ttft| ttft.p99)];
+/// A figure of a distribution.
+type Pick = fn(&Latency) -> f64;
+
+const QUANTILES: [(&str, Pick); 2] = [("p50", |ttft| ttft.p50), ("p99", |ttft| ttft.p99)];
 
 /// TTFT p50 and p99 against the change of one property, or nothing where no fleet was varied.
 pub(super) fn figure(drill: &Drill) -> Option<Figure> {
     if drill.varied.is_empty() {
         return None;
     }
-    let mut canvas = Canvas::new(WIDTH, 2.0 * (HEIGHT + 44.0) + 60.0);
+    let mut canvas = Canvas::new(WIDTH, 2.0 * (HEIGHT + 44.0) + 40.0);
     let mut top = canvas.legend(0.0, &arms_key(drill)) + 28.0;
     let width = (WIDTH - LEFT - 2.0 * GAP) / 3.0;
     for (row, (name, quantile)) in QUANTILES.into_iter().enumerate() {
@@ -74,14 +77,14 @@ pub(super) fn figure(drill: &Drill) -> Option<Figure> {
         top += HEIGHT + 44.0;
     }
     let exactly: Vec<String> =
-        KNOBS.iter().map(|knob| format!("{}: {}", knob.title, knob.exactly)).collect();
+        KNOBS.iter().map(|knob| format!("In {}, {}", knob.title, knob.exactly)).collect();
     Some(Figure {
         id: "sensitivity",
         heading: format!("Does the ranking hold on another fleet? N = {}", drill.smallest()),
         caption: format!(
-            "One property is changed by ±10 and ±25 %, everything else stays. {}. TTFT over all offered, means \
-             over the seeds. {}",
-            exactly.join("; "),
+            "One property is changed by ±10 and ±25 %, everything else stays. {}. TTFT over all \
+             offered, means over the seeds. {}",
+            exactly.join(". "),
             ranking(drill)
         ),
         drawing: canvas,
@@ -119,7 +122,7 @@ fn ttft(drill: &Drill, knob: &Knob, arm: Mode, pct: i32) -> Option<Latency> {
     over_seeds(drill.varied(arm, (knob.by)(pct)).map(|run| run.measured.all.ttft))
 }
 
-fn series(drill: &Drill, knob: &Knob, arm: Mode, of: fn(&Latency) -> f64) -> Vec<(f64, f64)> {
+fn series(drill: &Drill, knob: &Knob, arm: Mode, of: Pick) -> Vec<(f64, f64)> {
     let point = |pct: i32| Some((f64::from(pct), of(&ttft(drill, knob, arm, pct)?)));
     changes().into_iter().filter_map(point).collect()
 }
@@ -129,7 +132,7 @@ fn ranking(drill: &Drill) -> String {
     let Some((tested, _)) = drill.under_test() else { return String::new() };
     let mut fleets = vec![(&KNOBS[0], 0)];
     fleets.extend(KNOBS.iter().flat_map(|knob| SENSITIVITY_PCT.map(|pct| (knob, pct))));
-    let first = |of: fn(&Latency) -> f64| {
+    let first = |of: Pick| {
         let best = |(knob, pct): &&(&Knob, i32)| {
             let value = |arm| ttft(drill, knob, arm, *pct).map_or(f64::INFINITY, |ttft| of(&ttft));
             let own = value(tested);
@@ -140,7 +143,8 @@ fn ranking(drill: &Drill) -> String {
     let (p50, mean, p99) =
         (first(|ttft| ttft.p50), first(|ttft| ttft.mean), first(|ttft| ttft.p99));
     format!(
-        "Of {}, {tested} has the lowest p50 on {p50}, the lowest mean on {mean} and the lowest p99 on {p99}.",
+        "Of {}, {tested} has the lowest p50 on {p50}, the lowest mean on {mean} and the lowest \
+         p99 on {p99}.",
         counted(fleets.len(), "fleet")
     )
 }

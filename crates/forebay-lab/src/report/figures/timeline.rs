@@ -32,7 +32,7 @@ pub(super) fn figure(drill: &Drill) -> Option<Figure> {
         "note",
         (LEFT, 27.0),
         Anchor::Start,
-        "filled: held in the gateway; pale, dashed: inside the engines",
+        "strong: held in the gateway; pale: inside the engines",
     );
     canvas.text("name", (LEFT + width + GAP, 12.0), Anchor::Start, "KV blocks in use");
     canvas.text(
@@ -52,7 +52,7 @@ pub(super) fn figure(drill: &Drill) -> Option<Figure> {
         let right = Panel::new(corner, (width, HEIGHT), time, Scale::linear(0.0, 1.0));
         right.y_axis(&mut canvas, &percent, true);
         let used = series(&run.measured.timeline, |point| point.kv_used);
-        right.steps(&mut canvas, &style.class("area"), &used);
+        right.steps(&mut canvas, &style.class("area used"), &used);
         for panel in [left, right] {
             panel.ground(&mut canvas);
             panel.x_axis(&mut canvas, &|secs| format!("{secs:.0} s"), axis);
@@ -61,8 +61,8 @@ pub(super) fn figure(drill: &Drill) -> Option<Figure> {
     Some(Figure {
         id: "over-time",
         heading: format!("Queues and KV cache over time, N = {}, seed {seed}", drill.smallest()),
-        caption: "What waits inside an engine is bound to it, and can neither overtake nor go elsewhere; what \
-                  waits in the gateway goes wherever room appears first."
+        caption: "What waits inside an engine is bound to it, and can neither overtake nor go \
+                  elsewhere; what waits in the gateway goes wherever room appears first."
             .to_owned(),
         drawing: canvas,
         table: table(&runs),

@@ -89,7 +89,8 @@ pub(super) fn draw(canvas: &mut Canvas, style: Style, (x, y): (f64, f64), size: 
     match style.shape {
         Shape::Circle | Shape::OpenCircle => {
             let class = if style.shape == Shape::Circle { filled } else { open };
-            // Two half circles as polygons would do, but a path of sixteen points is round enough at this size.
+            // Two half circles as polygons would do, but a path of sixteen points is round enough
+            // at this size.
             let points: Vec<(f64, f64)> = (0..16)
                 .map(|nth| {
                     let (sin, cos) = (f64::from(nth) * std::f64::consts::PI / 8.0).sin_cos();

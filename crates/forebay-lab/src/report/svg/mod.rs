@@ -1,7 +1,8 @@
-//! Writes figures as SVG: the same figures give the same bytes, with no script and no fonts of its own.
+//! Writes figures as SVG: the same figures give the same bytes, with no script and no fonts of its
+//! own.
 //!
-//! Colours are classes of `figure.css`, light and dark; what colour says is also said by a dash or the shape of
-//! a mark, for print and for readers who see colours otherwise.
+//! Colours are classes of `figure.css`, light and dark; what colour says is also said by a dash or
+//! the shape of a mark, for print and for readers who see colours otherwise.
 
 use std::fmt::Write as _;
 
@@ -129,8 +130,8 @@ impl Canvas {
         y + 12.0
     }
 
-    /// The drawing as an element of a page, named and described for those who don't see it. `id` is unique on
-    /// the page.
+    /// The drawing as an element of a page, named and described for those who don't see it. `id` is
+    /// unique on the page.
     pub fn inline(&self, id: &str, title: &str, desc: &str) -> String {
         self.element(id, title, desc, "")
     }
@@ -153,15 +154,16 @@ impl Canvas {
     }
 }
 
-/// A place with a tenth of a pixel: finer is not seen, and bytes stay the same where the last bits of a float
-/// differ.
+/// A place with a tenth of a pixel: finer is not seen, and bytes stay the same where the last bits
+/// of a float differ.
 fn px(value: f64) -> String {
     let text = format!("{value:.1}");
     let text = text.strip_suffix(".0").unwrap_or(&text);
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
-/// About how wide a label is: system fonts differ, and a generous guess keeps labels apart in all of them.
+/// About how wide a label is: system fonts differ, and a generous guess keeps labels apart in all
+/// of them.
 pub fn text_width(text: &str) -> f64 {
     6.6 * text.chars().count() as f64
 }

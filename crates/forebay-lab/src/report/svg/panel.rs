@@ -40,7 +40,8 @@ impl Panel {
         (self.x.place(x), self.y.place(y))
     }
 
-    /// Lines across at each tick of the upward axis, and its labels at the left unless they are left out.
+    /// Lines across at each tick of the upward axis, and its labels at the left unless they are
+    /// left out.
     pub fn y_axis(&self, canvas: &mut Canvas, label: &dyn Fn(f64) -> String, labelled: bool) {
         for tick in self.y.ticks(label) {
             let class = if tick.label.is_empty() { "grid minor" } else { "grid" };

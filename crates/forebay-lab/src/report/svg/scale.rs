@@ -3,7 +3,7 @@
 use crate::drill::notation;
 
 /// Room at the end of a scale for what is infinite, in pixels.
-const INFINITE_LANE: f64 = 26.0;
+const INFINITE_LANE: f64 = 40.0;
 
 /// How values grow along a scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +23,8 @@ pub struct Tick {
     pub label: String,
 }
 
-/// Maps values from `start..end` to pixels; the infinite gets a lane of its own beyond the end, so that it is
-/// seen and never mistaken for a large value.
+/// Maps values from `start..end` to pixels; the infinite gets a lane of its own beyond the end, so
+/// that it is seen and never mistaken for a large value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
     growth: Growth,
@@ -49,8 +49,8 @@ impl Scale {
         Self { growth: Growth::Linear, start, end, from: 0.0, to: 1.0, infinite: false }
     }
 
-    /// A logarithmic scale around the positive finite values, from a 1, 2 or 5 to another, at least a decade
-    /// long. It has a lane for the infinite if one of the values is.
+    /// A logarithmic scale around the positive finite values, from a 1, 2 or 5 to another, at least
+    /// a decade long. It has a lane for the infinite if one of the values is.
     pub fn logarithmic_around(values: impl IntoIterator<Item = f64>) -> Self {
         let values: Vec<f64> = values.into_iter().filter(|value| *value > 0.0).collect();
         let finite = || values.iter().copied().filter(|value| value.is_finite());
@@ -69,7 +69,8 @@ impl Scale {
         }
     }
 
-    /// The same scale drawn between two places in pixels; `from` may lie beyond `to`, as on an upward axis.
+    /// The same scale drawn between two places in pixels; `from` may lie beyond `to`, as on an
+    /// upward axis.
     #[must_use]
     pub const fn between(self, from: f64, to: f64) -> Self {
         Self { from, to, ..self }
@@ -78,7 +79,7 @@ impl Scale {
     /// The place of a value in pixels. What lies outside is drawn at the nearer end.
     pub fn place(&self, value: f64) -> f64 {
         if value.is_infinite() && value > 0.0 && self.infinite {
-            return self.to - self.direction() * INFINITE_LANE / 3.0;
+            return self.to - self.direction() * INFINITE_LANE / 5.0;
         }
         let part = match self.growth {
             Growth::Linear => (value - self.start) / (self.end - self.start),
@@ -89,9 +90,10 @@ impl Scale {
         self.from + part.clamp(0.0, 1.0) * (self.finite_end() - self.from)
     }
 
-    /// Where the finite values end and the lane of the infinite begins; `None` where there is no lane.
+    /// Where the finite values end and the lane of the infinite begins; `None` where there is no
+    /// lane.
     pub fn lane(&self) -> Option<f64> {
-        self.infinite.then(|| self.finite_end() + self.direction() * INFINITE_LANE / 4.0)
+        self.infinite.then(|| self.finite_end() + self.direction() * INFINITE_LANE / 2.0)
     }
 
     /// The end of the scale in pixels, lane included.
@@ -132,7 +134,9 @@ impl Scale {
     /// Decades are labelled, and 2 and 5 as well where there is room for them.
     fn logarithmic_ticks(&self, label: &dyn Fn(f64) -> String) -> Vec<Tick> {
         let decades = (self.end / self.start).log10();
-        let roomy = (self.finite_end() - self.from).abs() / decades > 130.0;
+        // Labels are wide and low: along the page they need more room than up it.
+        let needed = if self.to < self.from { 60.0 } else { 170.0 };
+        let roomy = (self.finite_end() - self.from).abs() / decades > needed;
         steps_125(self.start)
             .filter(|step| (self.start * 0.9999..=self.end * 1.0001).contains(step))
             .map(|step| {
@@ -170,7 +174,8 @@ fn round_step(least: f64) -> f64 {
 fn steps_125(around: f64) -> impl DoubleEndedIterator<Item = f64> {
     let decade = around.log10().floor() as i32;
     let step = |power: i32| {
-        // Powers below one are quotients: 10^-3 as a float is not the nearest to 0.001, 1 / 1000 is.
+        // Powers below one are quotients: 10^-3 as a float is not the nearest to 0.001, 1 / 1000
+        // is.
         [1.0, 2.0, 5.0].map(|times| match power {
             0.. => times * 10_f64.powi(power),
             _ => times / 10_f64.powi(-power),

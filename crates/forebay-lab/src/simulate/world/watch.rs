@@ -7,8 +7,8 @@ use crate::simulate::agenda::Event;
 use crate::simulate::pool::{Pool, Worker};
 
 impl World<'_> {
-    /// The core of this pool wants to be woken then. An event that is planned earlier asks again, so that alarms
-    /// which move with every input do not fill the agenda.
+    /// The core of this pool wants to be woken then. An event that is planned earlier asks again,
+    /// so that alarms which move with every input do not fill the agenda.
     pub(super) fn plan_alarm(&mut self, pool: u16, at: Option<Moment>) {
         // A core that asks for now or earlier is woken a moment later: time must pass.
         let at = at.map(|at| at.max(self.now + Span(1)));
@@ -44,7 +44,8 @@ impl World<'_> {
         self.scrape_planned = true;
     }
 
-    /// Reads every worker's figures. Without open requests nobody needs them, and the next arrival plans anew.
+    /// Reads every worker's figures. Without open requests nobody needs them, and the next arrival
+    /// plans anew.
     pub(super) fn scrape(&mut self) {
         self.scrape_planned = false;
         if self.books.open.is_empty() || !self.agenda.is_driven() {
@@ -56,7 +57,7 @@ impl World<'_> {
         self.plan_scrape();
     }
 
-    /// The fleet just before this moment.
+    /// The fleet as it was up to this moment.
     pub(super) fn point(&self, at: Moment) -> TimelinePoint {
         let gauges = self.pools.iter().map(Pool::gauges);
         let (running, waiting, used, all) = gauges.fold((0, 0, 0.0, 0.0), |sum, pool| {
