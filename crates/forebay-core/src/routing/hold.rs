@@ -201,12 +201,13 @@ impl Core {
                 break;
             }
             let Some(waiting) = self.queue.get(*request) else { continue };
+            if !self.fits(waiting, slot, leave) {
+                continue;
+            }
+            // Hits change while a request waits; only those that could go are worth another look.
             let uncached = self.fleet.uncached_best(&waiting.arrival, block_size);
             if uncached != waiting.uncached {
                 stale.push((*request, uncached));
-            }
-            if !self.fits(waiting, slot, leave) {
-                continue;
             }
             let cached = self.fleet.cached(&waiting.arrival, slot, block_size);
             let work = backlog + waiting.arrival.prompt.saturating_sub(cached);
