@@ -4,7 +4,7 @@ use crate::Core;
 use crate::output::Output;
 use crate::queue::{Place, Waiting};
 use crate::refusal::{Refusal, RefusalReason};
-use crate::request::{Arrival, ClassId, PoolId};
+use crate::request::{Arrival, ClassId, PoolId, RequestId};
 use crate::routing::hold::{self, Choice};
 use crate::routing::{HoldOrder, Mode, kv};
 use crate::settings::{ClassSettings, Overload};
@@ -14,8 +14,12 @@ use crate::why::{Cause, Why};
 
 /// Open workers whose account is looked at to estimate what a queued request will need.
 const ESTIMATE_WORKERS: usize = 4;
-/// How many times its longest wait a request of a shedding class may wait once it was let in.
-const SHED_PATIENCE: f64 = 4.0;
+/// How many times the class's longest wait a client may be predicted that returns as told.
+const RETURNED_FACTOR: f64 = 2.0;
+/// The unit of Retry-After.
+const SECOND: Span = Span::secs(1);
+/// Older requests that are counted before one that returns; more of them is a refusal in any case.
+const OLDER_MAX: usize = 256;
 /// A client that comes back this much before its time is on time: clocks and timers differ.
 const EARLY: Span = Span::millis(50);
 
@@ -63,6 +67,8 @@ impl Core {
         );
         let uncached = self.fleet.uncached_best(&arrival, self.settings.block_size);
         self.pace.note_arrival(uncached);
+        let fraction = self.fraction(arrival.class, arrival.tenant);
+        self.promises[usize::from(arrival.class.0)].note_fraction(fraction);
         let need = self.estimated_need(&arrival, output);
         let (class, tenant) = (arrival.class, arrival.tenant);
         let predicted = self.pace.is_known().then(|| self.first_come_wait(class, tenant));
@@ -106,6 +112,8 @@ impl Core {
         let returned = self.redeem(&waiting);
         if let Some(wait_max) = settings.wait_max {
             let wait = self.policy_wait(&waiting, returned);
+            // Whoever was told when to come back, and does, is owed more than a newcomer.
+            let wait_max = if returned { wait_max.scaled(RETURNED_FACTOR) } else { wait_max };
             match settings.overload {
                 Overload::Shed if wait > wait_max => {
                     self.note_return(class, returned, false);
@@ -145,16 +153,25 @@ impl Core {
         }
     }
 
-    /// The wait that the class's policy judges by: a newcomer comes after those who were promised a
-    /// place.
+    /// The wait that the class's policy judges by: a newcomer comes after all that wait and after
+    /// those who were promised a place; one that returns as told only after those that are older.
     fn policy_wait(&self, waiting: &Waiting, returned: bool) -> Span {
-        let arrival = &waiting.arrival;
-        let owed = if returned {
-            Tokens::ZERO
-        } else {
-            self.promises[usize::from(arrival.class.0)].owed()
+        let key = (waiting.arrival.class, waiting.arrival.tenant);
+        let stay = self.pace.residence(self.now);
+        let patience = self.settings.class(key.0).wait_max.unwrap_or_default();
+        let owed = self.promises[usize::from(key.0.0)].owed_until(self.now + stay + patience);
+        let Some(flow) = self.queue.flow(key.0, key.1).filter(|_| returned) else {
+            return self.wait_to_come(key, waiting.place.need, owed);
         };
-        self.wait_to_come((arrival.class, arrival.tenant), waiting.place.need, owed)
+        let older = flow.by_age.range(..(waiting.place.arrived, waiting.arrival.request));
+        let need = |request: RequestId| self.queue.get(request).map_or(0, |w| w.place.need.0);
+        let before: u64 = older.take(OLDER_MAX).map(|(_, request)| need(*request)).sum();
+        let free = self.fleet.limit().saturating_sub(self.fleet.committed());
+        if before == 0 && waiting.place.need <= free {
+            return Span::ZERO;
+        }
+        let ahead = Tokens(before) + waiting.place.need;
+        self.time_to_run(ahead.as_f64(), self.fraction(key.0, key.1))
     }
 
     fn spill(&mut self, waiting: &Waiting, pool: PoolId) {
@@ -270,11 +287,10 @@ impl Core {
         let key = (class, waiting.arrival.tenant);
         self.tenants.close(waiting.arrival.tenant);
         let need = waiting.place.need;
-        let owed = self.promises[usize::from(class.0)].owed();
         let wait = match reason {
             RefusalReason::Shed if !matches!(self.settings.mode, Mode::Hold(_)) => None,
             RefusalReason::Shed | RefusalReason::QueueFull | RefusalReason::WaitedTooLong => {
-                Some(self.wait_to_come(key, need, owed))
+                Some(self.wait_of_retry(key, need))
             }
             RefusalReason::NoWorker => Some(self.settings.limits.mark),
             _ => None,
@@ -304,19 +320,25 @@ impl Core {
         self.outputs.push_back(Output::Refuse(waiting.arrival.request, refusal));
     }
 
-    /// Puts the wait into whole seconds, at least 1 and at most the cap.
-    fn with_retry_after(&self, mut refusal: Refusal, wait: Option<Span>) -> Refusal {
+    /// Puts the wait into whole seconds, at least 1 and at most the cap. What is cut is spread over
+    /// the last quarter before the cap, so that those who are cut do not all come back at once.
+    fn with_retry_after(&mut self, mut refusal: Refusal, wait: Option<Span>) -> Refusal {
         let cap = self.settings.limits.retry_after_max;
         if let Some(wait) = wait {
-            let secs = Span::secs(wait.0.div_ceil(1_000_000_000).max(1));
+            let secs = Span::secs(wait.0.div_ceil(SECOND.0).max(1));
             refusal.sustained = secs > cap;
-            refusal.retry_after = Some(secs.min(cap));
+            refusal.retry_after = Some(if refusal.sustained {
+                let cap_secs = cap.0 / SECOND.0;
+                Span::secs(cap_secs - self.rng.below(cap_secs / 4 + 1))
+            } else {
+                secs
+            });
         }
         refusal
     }
 
     /// A waiting request has reached its class's longest wait.
-    pub(crate) fn waited_too_long(&mut self, request: crate::RequestId) {
+    pub(crate) fn waited_too_long(&mut self, request: RequestId) {
         self.parked.remove(request);
         if let Some(waiting) = self.queue.remove(request) {
             self.unreserve(request);
@@ -331,10 +353,11 @@ impl Core {
 }
 
 /// The longest that a request waits before it is refused, or spilled after all. A class that sheds
-/// judges at arrival and keeps what it has let in for longer: it was admitted on a prediction.
-fn wait_limit(settings: &ClassSettings) -> Option<Span> {
+/// judges at arrival, and what it has let in is served: to be shed after having waited would be the
+/// worst of both.
+pub(crate) fn wait_limit(settings: &ClassSettings) -> Option<Span> {
     match settings.overload {
         Overload::Queue | Overload::Spill(_) => settings.wait_max,
-        Overload::Shed => settings.wait_max.map(|max| max.scaled(SHED_PATIENCE)),
+        Overload::Shed => None,
     }
 }

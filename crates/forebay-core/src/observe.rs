@@ -1,6 +1,7 @@
 //! Takes in what was observed of workers, and new settings.
 
 use crate::Core;
+use crate::arrive::wait_limit;
 use crate::fleet::Flight;
 use crate::input::{Observation, WorkerProfile};
 use crate::refusal::RefusalReason;
@@ -91,8 +92,8 @@ impl Core {
         self.fleet.restand(self.now, &self.settings);
         for request in self.queue.ids() {
             let Some(waiting) = self.queue.get(request) else { continue };
-            let wait_max = self.settings.class(waiting.arrival.class).wait_max;
-            let deadline = wait_max.map(|max| waiting.offered + max);
+            let limit = wait_limit(self.settings.class(waiting.arrival.class));
+            let deadline = limit.map(|max| waiting.offered + max);
             self.queue.set_deadline(request, deadline);
         }
         self.expire();

@@ -101,6 +101,15 @@ impl Core {
         self.now + promise - lead.min(promise.scaled(0.25))
     }
 
+    /// When a retry of a request of the flow would be served: after all that wait, and after those
+    /// who were promised a place, at the fraction of the fleet that the class usually has.
+    pub(crate) fn wait_of_retry(&self, (class, tenant): (ClassId, TenantId), need: Tokens) -> Span {
+        let promises = &self.promises[usize::from(class.0)];
+        let queued = self.queue.flow(class, tenant).map_or(Tokens::ZERO, |flow| flow.need);
+        let fraction = promises.usual_fraction().min(self.fraction(class, tenant));
+        self.time_to_run((queued + promises.owed() + need).as_f64(), fraction)
+    }
+
     /// How long a request of the flow with this need will wait, once `owed` has run before it.
     /// Nothing when there is room for it, and for what is owed, and nobody waits.
     pub(crate) fn wait_to_come(

@@ -3,13 +3,13 @@
 //! A Retry-After is honest only if the capacity it promises is not given away meanwhile. So each
 //! promise is remembered with its KV need until its client returns or fails to; newcomers of a
 //! shedding class are judged as if the promised ones were waiting before them, and a new promise is
-//! made for the time after all of them. A factor tracks how often returning clients find room: it
-//! moves the promises so that seven in eight do, and with them at least the four in five that the
-//! contract names (stochastic quantile tracking: up by η·7/8 on a miss, down by η/8 on a hit, in
-//! logarithms).
+//! made for the time after all of them. A factor tracks how often returning clients find room
+//! and moves the promises so that fifteen in sixteen would; what is kept lags behind it, since a
+//! promise is judged only when it falls due, and the contract names four in five (stochastic
+//! quantile tracking: up by η·15/16 on a miss, down by η/16 on a hit, in logarithms).
 //!
-//! Clients that do not come back must not idle the fleet: what is owed counts only as far as
-//! promises were taken up lately.
+//! Promises must not idle the fleet: what is owed counts only as far as promises were taken up
+//! lately, and stands in a newcomer's way only if it falls due before the newcomer would be gone.
 
 use std::collections::BTreeSet;
 
@@ -17,14 +17,17 @@ use crate::means::RunningMean;
 use crate::units::{Moment, Span, Tokens};
 
 /// How fast the factor follows.
-const ETA: f64 = 0.05;
+const ETA: f64 = 0.1;
 /// The share of returning clients that may find no room.
-const MISS_SHARE: f64 = 0.125;
+const MISS_SHARE: f64 = 0.0625;
 /// How long after its moment a promise is still kept for its client.
 const GRACE: Span = Span::secs(5);
 
 /// Promises after which the share that was taken up forgets.
 const TAKEN_UP_WINDOW: u32 = 16;
+
+/// Arrivals after which the class's usual fraction of the fleet forgets.
+const FRACTION_WINDOW: u32 = 64;
 
 /// Outstanding promises of one class.
 #[derive(Debug)]
@@ -34,6 +37,9 @@ pub(crate) struct Promises {
     owed: Tokens,
     sequence: u64,
     factor: f64,
+    /// Fraction of the fleet that the class had at its arrivals: a promise is for later, when
+    /// others compete as they usually do and not as they do now.
+    fraction: RunningMean<FRACTION_WINDOW>,
     /// Share of promises whose clients came back.
     taken_up: RunningMean<TAKEN_UP_WINDOW>,
     open_max: usize,
@@ -44,13 +50,36 @@ impl Promises {
         let open = BTreeSet::new();
         let taken_up = RunningMean::default();
         let open_max = promises_max as usize;
-        Self { open, owed: Tokens::ZERO, sequence: 0, factor: 1.0, taken_up, open_max }
+        let fraction = RunningMean::default();
+        Self { open, owed: Tokens::ZERO, sequence: 0, factor: 1.0, fraction, taken_up, open_max }
     }
 
-    /// KV need of the outstanding promises, as far as clients take them up.
+    /// KV need of all outstanding promises, as far as clients take them up: what a new promise
+    /// comes after.
     pub(crate) fn owed(&self) -> Tokens {
-        // Until any promise has fallen due, all are believed.
-        Tokens((self.owed.as_f64() * self.taken_up.get().unwrap_or(1.0)).round() as u64)
+        self.believed(self.owed)
+    }
+
+    /// The same of those that fall due until `until`: what a newcomer must not stand in the way of.
+    /// Later ones find the room free again that it takes now.
+    pub(crate) fn owed_until(&self, until: Moment) -> Tokens {
+        let due = self.open.iter().take_while(|(promised, _, _)| *promised <= until);
+        self.believed(Tokens(due.map(|(_, _, need)| need.0).sum()))
+    }
+
+    /// Until any promise has fallen due, all are believed.
+    fn believed(&self, owed: Tokens) -> Tokens {
+        Tokens((owed.as_f64() * self.taken_up.get().unwrap_or(1.0)).round() as u64)
+    }
+
+    /// The class had this fraction of the fleet at an arrival.
+    pub(crate) fn note_fraction(&mut self, fraction: f64) {
+        self.fraction.add(fraction);
+    }
+
+    /// The fraction of the fleet that the class usually has.
+    pub(crate) fn usual_fraction(&self) -> f64 {
+        self.fraction.get().unwrap_or(1.0)
     }
 
     /// What a predicted wait is multiplied by to make a promise.
@@ -111,6 +140,7 @@ mod tests {
         promises.make(at(20), Tokens(300));
         promises.make(at(30), Tokens(400));
         assert_eq!(promises.owed(), Tokens(600), "the fourth is beyond the bound");
+        assert_eq!(promises.owed_until(at(15)), Tokens(300), "the third falls due later");
         assert!(promises.redeem(at(10), Tokens(200)));
         assert!(!promises.redeem(at(11), Tokens(200)));
         assert_eq!(promises.owed(), Tokens(400));
@@ -129,10 +159,10 @@ mod tests {
     }
 
     #[test]
-    fn the_factor_settles_where_seven_in_eight_find_room() {
+    fn the_factor_settles_where_fifteen_in_sixteen_find_room() {
         let mut promises = Promises::new(1);
         for nth in 0..1000 {
-            promises.note_return(nth % 8 != 0);
+            promises.note_return(nth % 16 != 0);
         }
         assert!((0.9..1.1).contains(&promises.factor()));
         (0..200).for_each(|_| promises.note_return(false));

@@ -1,6 +1,7 @@
 //! Settles a request that runs: first token, progress, end, loss.
 
 use crate::Core;
+use crate::arrive::wait_limit;
 use crate::fleet::Flight;
 use crate::output::Output;
 use crate::queue::{Place, Waiting};
@@ -112,7 +113,7 @@ impl Core {
             return self.fail(&flight, reason);
         }
         let settings = *self.settings.class(flight.arrival.class);
-        let deadline = settings.wait_max.map(|max| self.now + max);
+        let deadline = wait_limit(&settings).map(|max| self.now + max);
         let waiting = Waiting {
             offered: self.now,
             uncached: flight.uncached,
