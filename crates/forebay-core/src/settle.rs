@@ -30,6 +30,7 @@ impl Core {
             let predicted = if predicted == Span::ZERO { took } else { predicted };
             worker.capacity.observe(self.now, (took, predicted), committed, residence);
         });
+        self.project(slot);
         self.dirty.insert(slot);
     }
 
@@ -42,6 +43,7 @@ impl Core {
             flight.need += more;
             let slot = flight.slot;
             self.fleet.change(slot, self.now, &self.settings, |worker| worker.reserved += more);
+            self.project(slot);
         }
     }
 
@@ -86,6 +88,7 @@ impl Core {
         self.fleet.change(flight.slot, self.now, &self.settings, |worker| {
             worker.release(flight, &self.settings);
         });
+        self.project(flight.slot);
         self.dirty.insert(flight.slot);
         self.pace.note_landed(flight.need_at_dispatch, flight.dispatched);
         let key = (flight.arrival.class, flight.arrival.tenant);

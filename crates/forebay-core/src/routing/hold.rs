@@ -23,6 +23,9 @@
 //!
 //! `first-come` is the same gate with the order of arrival, strictly: what the order is worth.
 //!
+//! A worker that runs half again more than its part of the fleet's requests is passed over, whatever
+//! it has cached: a popular prompt must not sink the worker that got it first.
+//!
 //! Work per input is bounded. An arrival is tried on the holders of its prefix and the emptiest
 //! workers; every other input looks at the workers whose room may have grown, and there at most
 //! [`LOOKED_AT_MAX`] candidates.
@@ -95,17 +98,27 @@ impl Core {
 
     /// Fills the workers whose room may have grown, the emptiest first.
     fn fill(&mut self, order: HoldOrder) {
+        // A worker that is crowded now may not be once the others have taken more.
+        let mut crowded: Vec<u32> = Vec::new();
         while let Some(slot) = self.emptiest_dirty() {
-            let choice = if self.queue.len() == 0 { None } else { self.best_for(slot, order) };
+            let is_crowded = self.fleet.is_crowded(slot);
+            if is_crowded {
+                crowded.push(slot);
+            }
+            let idle = is_crowded || self.queue.len() == 0;
+            let choice = if idle { None } else { self.best_for(slot, order) };
             let Some((request, cause)) = choice else {
                 self.dirty.remove(&slot);
                 continue;
             };
+            self.dirty.extend(crowded.drain(..));
             let Some(waiting) = self.queue.remove(request) else { continue };
             self.unreserve(request);
             let candidates = vec![self.candidate(&waiting.arrival, slot)];
             self.dispatch(waiting, Choice { slot, cause, candidates });
         }
+        // Whatever happens next, it may be its turn.
+        self.dirty.extend(crowded);
     }
 
     fn emptiest_dirty(&mut self) -> Option<u32> {
@@ -233,20 +246,23 @@ impl Core {
         if worker.running.is_empty() {
             return reservation.is_none();
         }
-        let room = worker.room(block_size).saturating_sub(leave);
-        // What can't be shared must fit in any case, and is known without looking at the blocks.
-        if tail(&waiting.arrival, block_size) + waiting.output > room {
+        let limit = worker.limit().saturating_sub(leave);
+        // What can't be shared must fit now in any case, and is known without looking at the blocks.
+        let tail = tail(&waiting.arrival, block_size);
+        if tail + worker.projection.held() > limit {
             return false;
         }
         let need = worker.need(&waiting.arrival, waiting.output, block_size);
-        if need > room {
+        let own = need.saturating_sub(waiting.output);
+        if own + worker.projection.held() > limit {
             return false;
         }
-        let Some(reservation) = reservation else { return true };
         let cached = self.fleet.cached(&waiting.arrival, slot, block_size);
         let work = worker.backlog + waiting.arrival.prompt.saturating_sub(cached);
-        need + reservation.need <= room
-            || self.now + self.pace.stay(work, waiting.output) <= reservation.starts
+        let peak = worker.projection.peak_with(Some(&self.leg((own, waiting.output), work)));
+        let Some(reservation) = reservation else { return peak <= limit };
+        let ends = self.now + self.pace.stay(work, waiting.output);
+        peak <= limit && (peak + reservation.need <= limit || ends <= reservation.starts)
     }
 
     /// Tries a request that has arrived on the workers that suit it best.
@@ -259,7 +275,7 @@ impl Core {
         }
         // What can't be shared must fit somewhere in any case: most arrivals on a full fleet end
         // here.
-        if self.fleet.is_full_for(tail(arrival, self.settings.block_size) + waiting.output) {
+        if self.fleet.is_full_for(tail(arrival, self.settings.block_size)) {
             return None;
         }
         let entitlements = self.entitlements();
@@ -317,6 +333,9 @@ impl Core {
             return;
         }
         best.looked_at.push(slot);
+        if self.fleet.is_crowded(slot) {
+            return;
+        }
         if !self.fits(waiting, slot, best.leave) {
             return;
         }
@@ -336,9 +355,13 @@ impl Core {
         let worker = self.fleet.at(slot);
         let need = worker.need(&waiting.arrival, waiting.output, block_size);
         if matches!(self.settings.mode, Mode::Hold(_)) {
+            let peak = worker.projection.peak();
+            let own = need.saturating_sub(waiting.output);
+            let leg = self.leg((own, waiting.output), worker.backlog);
+            let after = worker.projection.peak_with(Some(&leg));
             why.gate = Some(GateView {
-                committed: worker.committed(block_size),
-                need,
+                committed: peak,
+                need: after.saturating_sub(peak),
                 capacity: worker.capacity.tokens(),
                 fraction: worker.gate.fraction(),
             });
@@ -361,6 +384,7 @@ impl Core {
             reserve: waiting.output,
             need,
             need_at_dispatch: need,
+            own: need.saturating_sub(waiting.output),
             first_token: None,
             attempt: waiting.attempts + 1,
             held,
@@ -376,6 +400,7 @@ impl Core {
         let request = flight.arrival.request;
         self.outputs.push_back(Output::Dispatch(request, id, Box::new(why)));
         self.flights.insert(request, flight);
+        self.project(slot);
     }
 
     /// The scale of a flow's keys as of now.
