@@ -41,6 +41,7 @@ impl Bar {
             Self::AtMost(most) => format!("≤ {}", unit.shown(most)),
             Self::Below(limit) => format!("< {}", unit.shown(limit)),
             Self::AtLeast(least) => format!("≥ {}", unit.shown(least)),
+            Self::Between(least, most) if least.to_bits() == most.to_bits() => unit.shown(least),
             Self::Between(least, most) if (least + most).abs() < f64::EPSILON => {
                 format!("within ±{}", unit.shown(most))
             }
@@ -84,7 +85,8 @@ impl Unit {
             Self::Millis | Self::Wall => format!("{:.3} s", value / 1e3),
             Self::Micros => format!("{value:.1} µs"),
             Self::Bytes => format!("{:.0} MB", value / 1e6),
-            Self::Count => format!("{value:.0}"),
+            Self::Count if value.fract() == 0.0 => format!("{value:.0}"),
+            Self::Count => format!("{value:.1}"),
         }
     }
 
@@ -101,7 +103,7 @@ pub(super) struct Line {
     pub(super) what: String,
     /// Every value keeps the bar, and there is one.
     pub(super) held: bool,
-    /// The values in words: their mean, and the worst with its place.
+    /// The values in words: their mean, the worst with its place, and how many fall short.
     pub(super) figure: String,
     /// The bar in words.
     pub(super) bar: String,
@@ -121,7 +123,7 @@ impl Line {
         Self {
             what,
             held: worst.is_some_and(|(_, worst)| bar.is_kept_by(*worst)),
-            figure: worst.map_or("none".to_owned(), |worst| figure(unit, values, worst)),
+            figure: worst.map_or("none".to_owned(), |worst| figure(unit, values, worst, bar)),
             bar: bar.shown(unit),
             of_bar: of_bar.filter(|_| unit.is_of_the_machine()),
         }
@@ -140,7 +142,7 @@ impl fmt::Display for Line {
     }
 }
 
-fn figure(unit: Unit, values: &[(String, f64)], worst: &(String, f64)) -> String {
+fn figure(unit: Unit, values: &[(String, f64)], worst: &(String, f64), bar: Bar) -> String {
     let shown = unit.shown(worst.1);
     match values {
         [_] => shown,
@@ -149,7 +151,12 @@ fn figure(unit: Unit, values: &[(String, f64)], worst: &(String, f64)) -> String
         }
         _ => {
             let mean = unit.shown(mean(values));
-            format!("mean {mean}, worst {shown} ({})", worst.0)
+            let short = values.iter().filter(|(_, value)| !bar.is_kept_by(*value)).count();
+            let told = match short {
+                0 => String::new(),
+                _ => format!(", short in {short} of {}", values.len()),
+            };
+            format!("mean {mean}, worst {shown} ({}){told}", worst.0)
         }
     }
 }
@@ -204,10 +211,13 @@ mod tests {
         let above = line(Unit::Times, &[0.05, 0.12, 0.07], Bar::AtMost(0.10));
         assert_eq!(
             above.to_string(),
-            "short  x: mean 0.080 ×, worst 0.120 × (seed 2); bar ≤ 0.100 ×"
+            "short  x: mean 0.080 ×, worst 0.120 × (seed 2), short in 1 of 3; bar ≤ 0.100 ×"
         );
         let below = line(Unit::Share, &[0.10, 0.02, 0.19], Bar::Between(0.03, 0.20));
-        assert!(!below.held && below.figure.ends_with("worst 2.0 % (seed 2)"), "{below}");
+        assert!(
+            !below.held && below.figure.ends_with("2.0 % (seed 2), short in 1 of 3"),
+            "{below}"
+        );
     }
 
     #[test]

@@ -22,9 +22,9 @@ pub(super) fn conversation(sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
     if !sheet.has_shared(name) {
         return Ok(());
     }
-    let trace = Lab::shared(name);
-    let words = format!("simulate --trace {trace} --workers 8 --mode hold --json");
-    taken(sheet, &words, TRIES, (2.0, 300e6)).map(|_| ())
+    let words = |trace: &str| format!("simulate --trace {trace} --workers 8 --mode hold --json");
+    sheet.note(format!("forebay {}", words(&Lab::shown(name))));
+    taken(sheet, &words(&Lab::shared(name)), TRIES, (2.0, 300e6)).map(|_| ())
 }
 
 /// A million requests on a thousand workers.
@@ -35,6 +35,7 @@ pub(super) fn million(sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
         "simulate --synth evidence --requests 1000000 --scale {scale:.4} --workers 1000 \
          --mode hold --json"
     );
+    sheet.note(format!("forebay {words}"));
     let run = taken(sheet, &words, 1, (120.0, 4e9))?;
     let queue = run.figure("queue_len_max_seen")?;
     sheet.single("most requests that waited", Unit::Count, queue, Bar::Below(1_000.0));
@@ -48,7 +49,6 @@ fn taken(
     tries: usize,
     bars: (f64, f64),
 ) -> anyhow::Result<Run> {
-    sheet.note(format!("forebay {words}"));
     let mut costs: Vec<Cost> = Vec::new();
     let mut last = None;
     for _ in 0..tries {

@@ -16,6 +16,9 @@ use crate::workspace::Workspace;
 /// Between two looks at how much memory a run takes: short against the last of what a run does.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
+/// The folder of the traces, from the workspace's root, where `FOREBAY_SHARED` names no other.
+const SHARED: &str = "../shared";
+
 /// The release binaries and the traces they read.
 pub(super) struct Lab<'a> {
     workspace: &'a Workspace,
@@ -37,10 +40,16 @@ impl<'a> Lab<'a> {
         Ok(Self { workspace, printed: RefCell::default() })
     }
 
-    /// How to name a file of the shared folder to the program, from the workspace's root.
+    /// How to name a file of the shared folder to the program, from the workspace's root. Words are
+    /// split at spaces, so the folder's path may hold none.
     pub(super) fn shared(name: &str) -> String {
-        let folder = std::env::var("FOREBAY_SHARED").unwrap_or_else(|_| "../shared".to_owned());
+        let folder = std::env::var("FOREBAY_SHARED").unwrap_or_else(|_| SHARED.to_owned());
         format!("{folder}/data/{name}")
+    }
+
+    /// How to show it: no path of this machine.
+    pub(super) fn shown(name: &str) -> String {
+        format!("{SHARED}/data/{name}")
     }
 
     /// Whether a file is there, as it is named to the program.

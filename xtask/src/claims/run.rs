@@ -23,12 +23,15 @@ impl Run {
         }
     }
 
-    /// What a client was refused for, at the path of a group, or "" for all.
-    pub(super) fn reasons(&self, group: &str) -> anyhow::Result<Vec<String>> {
-        let path = format!("{group}refused_by");
-        let reasons = self.value(&path)?.as_object();
+    /// How many were refused for each reason, at the path of a `refused_by`.
+    pub(super) fn reasons(&self, path: &str) -> anyhow::Result<Vec<(String, u64)>> {
+        let reasons = self.value(path)?.as_object();
         let reasons = reasons.with_context(|| format!("`{path}` is no object"))?;
-        Ok(reasons.keys().cloned().collect())
+        let count = |(reason, count): (&String, &Value)| {
+            let count = count.as_u64().with_context(|| format!("`{path}`: {count} refusals"))?;
+            Ok((reason.clone(), count))
+        };
+        reasons.iter().map(count).collect()
     }
 
     /// Figures of the latencies over all offered that are infinite.
@@ -62,7 +65,7 @@ mod tests {
         assert!((runs[1].figure("ttft_ms.p50").unwrap() - 2.5).abs() < 1e-12);
         assert!(runs[1].figure("ttft_ms.max").unwrap().is_infinite());
         assert!((runs[1].infinite_len().unwrap() - 2.0).abs() < 1e-12);
-        assert_eq!(runs[1].reasons("").unwrap(), ["shed"]);
+        assert_eq!(runs[1].reasons("refused_by").unwrap(), [("shed".to_owned(), 1)]);
     }
 
     #[test]

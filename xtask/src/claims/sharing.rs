@@ -59,10 +59,11 @@ fn once(sheet: &mut Sheet<'_>, samples: &Samples) -> anyhow::Result<()> {
     let refused = figures(samples, "classes.research.refused")?;
     sheet.bar("research, refused", Unit::Count, &refused, Bar::AtLeast(1.0));
     let others = each(samples, |run| {
-        let reasons = run.reasons("classes.research.")?;
-        Ok(reasons.iter().filter(|reason| *reason != "shed").count() as f64)
+        let reasons = run.reasons("classes.research.refused_by")?;
+        let others = reasons.iter().filter(|(reason, _)| reason != "shed");
+        Ok(others.map(|(_, count)| *count).sum::<u64>() as f64)
     })?;
-    let what = "research, reasons to refuse other than shed";
+    let what = "research, refused later than at arrival, for another reason than shed";
     sheet.bar(what, Unit::Count, &others, Bar::AtMost(0.0));
     let untold = each(samples, |run| {
         Ok(run.figure("classes.research.refused")?

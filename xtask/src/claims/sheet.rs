@@ -62,7 +62,8 @@ impl<'a> Sheet<'a> {
     pub(super) fn has_shared(&mut self, name: &str) -> bool {
         let is_there = self.lab.has(&Lab::shared(name));
         if !is_there {
-            self.skip(format!("no {}; set FOREBAY_SHARED to the folder", Lab::shared(name)));
+            let shown = Lab::shown(name);
+            self.skip(format!("{shown} is missing; FOREBAY_SHARED may name another folder"));
         }
         is_there
     }
@@ -75,9 +76,9 @@ impl<'a> Sheet<'a> {
             return Ok(Vec::new());
         }
         let files = names.each_ref().map(|name| Lab::shared(name)).join(" ");
-        let words = format!("simulate --trace {files} {} --json", arm.words());
-        self.note(format!("forebay {words}"));
-        let runs = Run::all(&self.lab.printed(&split(&words))?)?;
+        let words = |files: &str| format!("simulate --trace {files} {} --json", arm.words());
+        self.note(format!("forebay {}", words(&Lab::shown("seedlike-{1,2,3}.jsonl"))));
+        let runs = Run::all(&self.lab.printed(&split(&words(&files)))?)?;
         let name = |name: &String| name.trim_end_matches(".jsonl").to_owned();
         Ok(runs.into_iter().zip(&names).map(|(run, of)| Sample { name: name(of), run }).collect())
     }
