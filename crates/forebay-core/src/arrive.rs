@@ -14,6 +14,8 @@ use crate::why::{Cause, Why};
 
 /// Open workers whose account is looked at to estimate what a queued request will need.
 const ESTIMATE_WORKERS: usize = 4;
+/// How many times its longest wait a request of a shedding class may wait once it was let in.
+const SHED_PATIENCE: f64 = 4.0;
 /// A client that comes back this much before its time is on time: clocks and timers differ.
 const EARLY: Span = Span::millis(50);
 
@@ -56,7 +58,7 @@ impl Core {
     /// Estimates what the request needs and will wait.
     fn taken_in(&mut self, arrival: Arrival) -> Waiting {
         let output = self.settings.expected_output.map_or_else(
-            || self.means.expect(&arrival),
+            || self.means.expect(&arrival, self.fleet.capacity_min()),
             |fixed| Tokens(fixed.0.min(arrival.output_max.map_or(u64::MAX, |max| max.0))),
         );
         let uncached = self.fleet.uncached_best(&arrival, self.settings.block_size);
@@ -110,7 +112,7 @@ impl Core {
                     return self.refuse(&waiting, RefusalReason::Shed);
                 }
                 Overload::Spill(pool) if wait > wait_max => {
-                    return self.spill(&waiting, pool, wait);
+                    return self.spill(&waiting, pool);
                 }
                 Overload::Queue | Overload::Shed | Overload::Spill(_) => {}
             }
@@ -155,10 +157,9 @@ impl Core {
         self.wait_to_come((arrival.class, arrival.tenant), waiting.place.need, owed)
     }
 
-    fn spill(&mut self, waiting: &Waiting, pool: PoolId, wait: Span) {
+    fn spill(&mut self, waiting: &Waiting, pool: PoolId) {
         self.tenants.close(waiting.arrival.tenant);
-        let mut why = self.why(waiting, Cause::Spilled, Vec::new());
-        why.predicted_wait = Some(wait);
+        let why = self.why(waiting, Cause::Spilled, Vec::new());
         self.outputs.push_back(Output::Spill(waiting.arrival.request, pool, Box::new(why)));
     }
 
@@ -319,17 +320,21 @@ impl Core {
         self.parked.remove(request);
         if let Some(waiting) = self.queue.remove(request) {
             self.unreserve(request);
-            self.refuse(&waiting, RefusalReason::WaitedTooLong);
+            match self.settings.class(waiting.arrival.class).overload {
+                Overload::Spill(pool) => self.spill(&waiting, pool),
+                Overload::Queue | Overload::Shed => {
+                    self.refuse(&waiting, RefusalReason::WaitedTooLong);
+                }
+            }
         }
     }
 }
 
-/// The longest wait after which a request that waits is refused. A class that sheds or spills
-/// judges at arrival and keeps what it has let in for as long again: it was admitted on a
-/// prediction.
+/// The longest that a request waits before it is refused, or spilled after all. A class that sheds
+/// judges at arrival and keeps what it has let in for longer: it was admitted on a prediction.
 fn wait_limit(settings: &ClassSettings) -> Option<Span> {
     match settings.overload {
-        Overload::Queue => settings.wait_max,
-        Overload::Shed | Overload::Spill(_) => settings.wait_max.map(|max| max.scaled(4.0)),
+        Overload::Queue | Overload::Spill(_) => settings.wait_max,
+        Overload::Shed => settings.wait_max.map(|max| max.scaled(SHED_PATIENCE)),
     }
 }

@@ -3,8 +3,8 @@
 //! The kind is the tenant and the prefix: what a prompt starts with says what it is for (a
 //! classifier's instructions lead to three tokens, a chat's to three hundred). A mean is kept for
 //! the prefix at several depths, and the deepest one that enough requests have shared is used.
-//! Evidence (ALGORITHMS §3): better predictions of the length, even perfect ones, hardly matter, so
-//! nothing cleverer is here.
+//! Evidence (`docs/concepts/evidence.md`): better predictions of the length, even perfect ones,
+//! hardly matter, so nothing cleverer is here.
 
 use hashbrown::HashMap;
 
@@ -18,7 +18,9 @@ const DEPTHS: [usize; 5] = [1, 4, 16, 64, 256];
 /// Requests that a mean needs before it is believed.
 const COUNT_MIN: u32 = 8;
 /// What is expected before anything has finished: between a classifier's answer and a chat's.
-const MEAN_START: f64 = 256.0;
+const MEAN_START: u64 = 256;
+/// But no more than this part of the smallest worker: engines are sized to run some at once.
+const PART_START: u64 = 16;
 /// Samples after which a mean output forgets: prompts of one kind change their kind seldom.
 const OUTPUT_WINDOW: u32 = 64;
 
@@ -66,15 +68,17 @@ impl OutputMeans {
         }
     }
 
-    /// The output to expect of a request, at least 1 and at most what it may generate.
-    pub(crate) fn expect(&self, arrival: &Arrival) -> Tokens {
+    /// The output to expect of a request, at least 1 and at most what it may generate, on workers
+    /// of which the smallest holds so many tokens.
+    pub(crate) fn expect(&self, arrival: &Arrival, capacity: Tokens) -> Tokens {
+        let start = MEAN_START.min(capacity.0 / PART_START) as f64;
         let mean = keys(arrival)
             .filter_map(|key| self.young.get(&key).or_else(|| self.old.get(&key)))
             .filter(|mean| mean.count >= COUNT_MIN)
             .last()
             .or(Some(&self.all))
             .and_then(OutputMean::get)
-            .unwrap_or(MEAN_START);
+            .unwrap_or(start);
         let bound = arrival.output_max.map_or(u64::MAX, |bound| bound.0);
         Tokens((mean.round() as u64).min(bound).max(1))
     }
@@ -114,6 +118,8 @@ mod tests {
     use crate::request::{ClassId, RequestId};
     use crate::units::BlockHash;
 
+    const LARGE: Tokens = Tokens(100_000);
+
     fn arrival(first: u64, rest: u64) -> Arrival {
         let blocks: Vec<_> = (0..20)
             .map(|nth| BlockHash(if nth < 2 { first + nth } else { rest * 1000 + nth }))
@@ -137,9 +143,9 @@ mod tests {
             means.observe(&arrival(100, nth), Tokens(3));
             means.observe(&arrival(200, nth), Tokens(300));
         }
-        assert_eq!(means.expect(&arrival(100, 99)), Tokens(3));
-        assert_eq!(means.expect(&arrival(200, 99)), Tokens(300));
-        let unknown = means.expect(&arrival(300, 99)).0;
+        assert_eq!(means.expect(&arrival(100, 99), LARGE), Tokens(3));
+        assert_eq!(means.expect(&arrival(200, 99), LARGE), Tokens(300));
+        let unknown = means.expect(&arrival(300, 99), LARGE).0;
         assert!(
             (140..160).contains(&unknown),
             "an unknown prefix gets its tenant's mean: {unknown}"
@@ -147,10 +153,17 @@ mod tests {
     }
 
     #[test]
+    fn a_small_worker_is_not_filled_by_a_guess() {
+        let means = OutputMeans::new(10);
+        assert_eq!(means.expect(&arrival(1, 1), LARGE), Tokens(256));
+        assert_eq!(means.expect(&arrival(1, 1), Tokens(512)), Tokens(32));
+    }
+
+    #[test]
     fn max_tokens_bounds_the_expectation() {
         let mut arrival = arrival(1, 1);
         arrival.output_max = Some(Tokens(16));
-        assert_eq!(OutputMeans::new(10).expect(&arrival), Tokens(16));
+        assert_eq!(OutputMeans::new(10).expect(&arrival, LARGE), Tokens(16));
     }
 
     #[test]

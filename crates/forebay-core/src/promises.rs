@@ -7,9 +7,13 @@
 //! moves the promises so that seven in eight do, and with them at least the four in five that the
 //! contract names (stochastic quantile tracking: up by η·7/8 on a miss, down by η/8 on a hit, in
 //! logarithms).
+//!
+//! Clients that do not come back must not idle the fleet: what is owed counts only as far as
+//! promises were taken up lately.
 
 use std::collections::BTreeSet;
 
+use crate::means::RunningMean;
 use crate::units::{Moment, Span, Tokens};
 
 /// How fast the factor follows.
@@ -19,6 +23,9 @@ const MISS_SHARE: f64 = 0.125;
 /// How long after its moment a promise is still kept for its client.
 const GRACE: Span = Span::secs(5);
 
+/// Promises after which the share that was taken up forgets.
+const TAKEN_UP_WINDOW: u32 = 16;
+
 /// Outstanding promises of one class.
 #[derive(Debug)]
 pub(crate) struct Promises {
@@ -27,18 +34,23 @@ pub(crate) struct Promises {
     owed: Tokens,
     sequence: u64,
     factor: f64,
+    /// Share of promises whose clients came back.
+    taken_up: RunningMean<TAKEN_UP_WINDOW>,
     open_max: usize,
 }
 
 impl Promises {
     pub(crate) fn new(promises_max: u32) -> Self {
         let open = BTreeSet::new();
-        Self { open, owed: Tokens::ZERO, sequence: 0, factor: 1.0, open_max: promises_max as usize }
+        let taken_up = RunningMean::default();
+        let open_max = promises_max as usize;
+        Self { open, owed: Tokens::ZERO, sequence: 0, factor: 1.0, taken_up, open_max }
     }
 
-    /// KV need of all outstanding promises.
+    /// KV need of the outstanding promises, as far as clients take them up.
     pub(crate) fn owed(&self) -> Tokens {
-        self.owed
+        // Until any promise has fallen due, all are believed.
+        Tokens((self.owed.as_f64() * self.taken_up.get().unwrap_or(1.0)).round() as u64)
     }
 
     /// What a predicted wait is multiplied by to make a promise.
@@ -65,6 +77,7 @@ impl Promises {
         if let Some(promise) = found {
             self.open.remove(&promise);
             self.owed -= promise.2;
+            self.taken_up.add(1.0);
         }
         found.is_some()
     }
@@ -80,6 +93,7 @@ impl Promises {
         while let Some(promise) = self.open.first().copied().filter(|first| first.0 + GRACE < now) {
             self.open.remove(&promise);
             self.owed -= promise.2;
+            self.taken_up.add(0.0);
         }
     }
 }
@@ -101,7 +115,17 @@ mod tests {
         assert!(!promises.redeem(at(11), Tokens(200)));
         assert_eq!(promises.owed(), Tokens(400));
         promises.expire(at(10) + Span::secs(6));
-        assert_eq!(promises.owed(), Tokens(300));
+        assert_eq!(promises.owed(), Tokens(150), "one of two was taken up, so half of 300 counts");
+    }
+
+    #[test]
+    fn clients_that_never_come_back_are_owed_nothing_in_the_end() {
+        let mut promises = Promises::new(1000);
+        for nth in 0..200 {
+            promises.make(Moment::START + Span::secs(nth), Tokens(100));
+            promises.expire(Moment::START + Span::secs(nth));
+        }
+        assert_eq!(promises.owed(), Tokens::ZERO);
     }
 
     #[test]

@@ -63,11 +63,11 @@ pub struct ClassSettings {
     pub queue_len_max: u32,
     /// Its part of the fleet when classes compete, in relation to the others' shares. At least 1.
     pub share: u32,
-    /// K of DESIGN §4: how strongly a wait, in units of the queue's drain time, counts against
-    /// prefill work, in units of the mean request's. 0 never ages.
+    /// K of `docs/concepts/hold.md`: how strongly a wait, in units of the queue's drain time,
+    /// counts against prefill work, in units of the mean request's. 0 never ages.
     pub ageing: f64,
-    /// γ of DESIGN §4: a request that has waited this many times what first-come would have made it
-    /// wait goes first. `f64::INFINITY` makes no promise.
+    /// γ of `docs/concepts/hold.md`: a request that has waited this many times what first-come
+    /// would have made it wait goes first. `f64::INFINITY` makes no promise.
     pub promise: f64,
 }
 

@@ -269,3 +269,10 @@ fn a_class_beyond_the_list_is_served_as_the_last_one() {
     assert_eq!(world.core.settings().mode, hold);
     assert_eq!(world.core.committed(), Tokens(110));
 }
+
+#[test]
+fn a_spilling_request_that_waited_longer_than_predicted_is_spilled_after_all() {
+    let mut world = full(with_class(Overload::Spill(PoolId(7)), Span::secs(30)));
+    assert_eq!(world.arrive(of_class(1, request(1, 1000))), []);
+    assert_eq!(world.pass(Span::secs(30)), [Event::Spilled(1, 7)]);
+}

@@ -4,14 +4,15 @@
 //! `cargo run --release -p forebay-lab --example fit_engine -- FOLDER [PRESET] [ROUNDS SEED]`
 //!
 //! FOLDER holds `kv-router-ab.csv` and `seedlike-{1,2,3}.jsonl`. Without ROUNDS it only prints.
-//! Request i goes to worker i mod N at its timestamp, with no latency in between. The kv router's
-//! rows are never looked at: what it refuses is a prediction of the fitted engine, not an input to
-//! it.
+//! Exit code 1: a cell is off by more than its tolerance. Request i goes to worker i mod N at its
+//! timestamp, with no latency in between. The kv router's rows are never looked at: what it refuses
+//! is a prediction of the fitted engine, not an input to it.
 
 use std::error::Error;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
+use std::process::ExitCode;
 
 use forebay_core::{Moment, Rng, Span, Tokens};
 use forebay_lab::engine::{Engine, Input, Job, Output, Preset};
@@ -51,7 +52,7 @@ impl Cell {
     }
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<ExitCode, Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let folder = Path::new(args.first().ok_or("usage: fit_engine FOLDER [PRESET] [ROUNDS SEED]")?);
     let mut preset = Preset::resolve(args.get(1).map_or("a100-40gb/qwen3-8b", String::as_str))?;
@@ -67,8 +68,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         preset = search(preset, &traces, &published, rounds.parse()?, seed.parse()?);
         writeln!(out, "{preset:#?}")?;
     }
-    write!(out, "{}", table(&preset, &traces, &published))?;
-    Ok(())
+    let ours = simulated(&preset, &traces);
+    write!(out, "{}", table(&ours, &published))?;
+    let is_within = |(error, tolerance): &(f64, f64)| error.abs() <= *tolerance;
+    Ok(ExitCode::from(u8::from(!errors(&ours, &published).iter().all(is_within))))
 }
 
 fn requests(text: &str, block_size: u32) -> Result<Vec<Request>, Box<dyn Error>> {
@@ -261,9 +264,8 @@ fn search(
     best
 }
 
-fn table(preset: &Preset, traces: &[Vec<Request>], published: &[Cell; 3]) -> String {
-    let ours = simulated(preset, traces);
-    let errors = errors(&ours, published);
+fn table(ours: &[Cell; 3], published: &[Cell; 3]) -> String {
+    let errors = errors(ours, published);
     let mut text = String::from(" N figure       published   engine    error  tolerance\n");
     for (nth, workers) in WORKERS.iter().enumerate() {
         let (ours, theirs) = (ours[nth], published[nth]);

@@ -40,7 +40,8 @@ struct RunArgs {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Command::Run(args) = &args.command;
-    // All files are read before the first is run: a fault in the last must not cost the others' time.
+    // All files are read before the first is run: a fault in the last must not cost the others'
+    // time.
     let mut scenarios: Vec<Scenario> =
         args.files.iter().map(|file| Scenario::load(file)).collect::<Result<_, _>>()?;
     for scenario in &mut scenarios {

@@ -10,14 +10,15 @@ use serde_json::Value;
 fn drill(folder: &Path, arguments: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
     command.arg("drill").args(arguments.split_whitespace()).current_dir(folder);
-    command.output().unwrap()
+    command.output().expect("the program was built for this test")
 }
 
 /// A folder of the test's own, with a calm trace in it, a crowded one, and criteria nobody meets.
 fn scratch(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("drill-{name}"));
     let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).unwrap();
+    let write = |path, text: String| fs::write(path, text).expect("the test folder can be written");
+    fs::create_dir_all(&folder).expect("the test folder can be written");
     let lines = |gap: u64| -> String {
         let line = |nth: u64| {
             let ids: Vec<String> = (0..8).map(|id| (nth * 10 + id).to_string()).collect();
@@ -29,14 +30,14 @@ fn scratch(name: &str) -> PathBuf {
         };
         (0..40).map(line).collect()
     };
-    fs::write(folder.join("calm.jsonl"), lines(2000)).unwrap();
-    fs::write(folder.join("crowd.jsonl"), lines(1)).unwrap();
-    fs::write(folder.join("never.toml"), "ttft_ms_max = { p50 = 0.001 }\n").unwrap();
+    write(folder.join("calm.jsonl"), lines(2000));
+    write(folder.join("crowd.jsonl"), lines(1));
+    write(folder.join("never.toml"), "ttft_ms_max = { p50 = 0.001 }\n".to_owned());
     folder
 }
 
 fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
+    String::from_utf8(bytes.to_vec()).expect("all output is UTF-8")
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Counts the unique prompt blocks that a worker's unfinished requests hold.
 //!
 //! A block that several requests share occupies KV memory once, so it must be counted once:
-//! counting it per request lets the gate leak (DESIGN §4 has the measurement). Block hashes are
-//! chained, so the blocks in use form a tree whose nodes are kept as long as they have a child or a
-//! request that ends at them. Adding or removing a request touches only the blocks that no other
-//! request holds, and one binary search finds how many those are.
+//! counting it per request lets the gate leak (`docs/concepts/evidence.md` has the measurement).
+//! Block hashes are chained, so the blocks in use form a tree whose nodes are kept as long as they
+//! have a child or a request that ends at them. Adding or removing a request touches only the
+//! blocks that no other request holds, and one binary search finds how many those are.
 
 use hashbrown::HashMap;
 

@@ -2,8 +2,8 @@
 //!
 //! A mirror of the engine's least-recently-used list: a dispatch touches its whole chain, tail
 //! first so that the tail is the older, and what exceeds the worker's capacity is forgotten from
-//! the old end. Evidence (ALGORITHMS §7): an index four times too large or too small makes no
-//! material difference.
+//! the old end. Evidence (`docs/concepts/evidence.md`): an index four times too large or too small
+//! makes no material difference.
 
 use std::collections::VecDeque;
 

@@ -48,6 +48,8 @@ pub(crate) struct Fleet {
     usable: Vec<u32>,
     /// KV that may be committed over all usable workers.
     limit: Tokens,
+    /// KV of the smallest usable worker.
+    capacity_min: Tokens,
     /// KV that is committed over all workers.
     committed: Tokens,
     /// Uncached tokens dispatched over all workers whose first token has not come.
@@ -131,6 +133,11 @@ impl Fleet {
     /// KV that may be committed over all usable workers.
     pub(crate) fn limit(&self) -> Tokens {
         self.limit
+    }
+
+    /// KV of the smallest usable worker.
+    pub(crate) fn capacity_min(&self) -> Tokens {
+        self.capacity_min
     }
 
     /// KV that is committed over all workers.
@@ -273,6 +280,8 @@ impl Fleet {
             |slot: &u32| slots[*slot as usize].as_ref().is_some_and(|worker| worker.is_usable(now));
         usable.extend(by_id.values().copied().filter(is_usable));
         self.limit = Tokens(self.usable.iter().map(|slot| self.at(*slot).limit().0).sum());
+        let capacities = self.usable.iter().map(|slot| self.at(*slot).capacity.tokens());
+        self.capacity_min = capacities.min().unwrap_or_default();
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Scale {
     pub(crate) mean: f64,
     /// Predicted time until the flow's queue is empty, in seconds.
     pub(crate) drain: f64,
-    /// K of DESIGN §4.
+    /// K of `docs/concepts/hold.md`.
     pub(crate) ageing: f64,
 }
 

@@ -1,4 +1,5 @@
-//! Held until a worker has room: the product's heart (DESIGN §4).
+//! Held until a worker has room: the product's heart, with its evidence in
+//! `docs/concepts/hold.md`.
 //!
 //! Binding a request to a worker on arrival is the mistake that everything else follows from: the
 //! engine then queues it first-come behind whatever is there, runs out of KV memory, and preempts.
@@ -256,7 +257,8 @@ impl Core {
         if order == HoldOrder::FirstCome && behind {
             return None;
         }
-        // What can't be shared must fit somewhere in any case: most arrivals on a full fleet end here.
+        // What can't be shared must fit somewhere in any case: most arrivals on a full fleet end
+        // here.
         if self.fleet.is_full_for(tail(arrival, self.settings.block_size) + waiting.output) {
             return None;
         }

@@ -4,7 +4,8 @@
 //! `cost(w) = max(0, (P(w) + prompt) / block − cached blocks(w)) + |D(w) ∪ blocks|`, the lowest
 //! wins, ties at random. P is uncached tokens dispatched whose first token has not come, D the
 //! unique full prompt blocks of unfinished requests. The facts, with the versions they hold for,
-//! are in KV-PRESETS; the presets differ in what happens before and after the choice:
+//! are in `docs/concepts/evidence.md`; the presets differ in what happens before and after the
+//! choice:
 //!
 //! | preset | before: parked while every P is above the gate | after: refused when every worker is busy |
 //! |---|---|---|
@@ -13,8 +14,8 @@
 //! | `dynamo-1.6` | never | never |
 //!
 //! A step is `max_num_batched_tokens`. In reality the busy check follows a load message per
-//! booking, with a delay; here it is made just before the booking, which refuses somewhat less than
-//! was published.
+//! booking, with a delay; here it is made right before the booking, which refuses somewhat less
+//! than was published.
 
 use std::collections::BTreeSet;
 

@@ -1,10 +1,10 @@
 //! The least of something: `least-loaded` counts requests in flight, `least-work` weighs prefill.
 //!
 //! `least-work` is the strongest parameter-free rule among the pushing ones (the independent LPWL
-//! measurement in ALGORITHMS §1): pending prefill plus what this request would add, so a cached
-//! prefix draws a request to its holder exactly as long as the prefill it saves is more than the
-//! prefill it would wait for. Ties go to the fewest requests in flight, then to the lowest worker
-//! id.
+//! measurement of docs/concepts/evidence.md): pending prefill plus what this request would add, so
+//! a cached prefix draws a request to its holder exactly as long as the prefill it saves is more
+//! than the prefill it would wait for. Ties go to the fewest requests in flight, then to the lowest
+//! worker id.
 
 use crate::fleet::Fleet;
 use crate::request::Arrival;

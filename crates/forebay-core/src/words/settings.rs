@@ -22,8 +22,8 @@ variants! {
 
 fields! {
     Settings {
-        accepting, mode, knowledge, block_size, expected_output, classes, tenant_default, tenants, gate,
-        limits,
+        accepting, mode, knowledge, block_size, expected_output, classes, tenant_default, tenants,
+        gate, limits,
     }
     ClassSettings { overload, wait_max, queue_len_max, share, ageing, promise }
     TenantSettings { weight, rate, tokens, concurrency_max }

@@ -218,7 +218,7 @@ pub struct Criteria {
 }
 
 impl Criteria {
-    /// The criteria that hold where no file gives others: DESIGN §7 wants them written down before
+    /// The criteria that hold where no file gives others: they are written down before
     /// the run.
     pub fn built_in() -> Self {
         Self::parse(Path::new("criteria.toml"), DEFAULT)

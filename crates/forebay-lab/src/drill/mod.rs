@@ -53,7 +53,8 @@ pub const ARMS: [Mode; 6] = [
     Mode::Hold(HoldOrder::Aged),
 ];
 
-/// How far the sensitivity of the ranking is looked at, in percent. DESIGN §6 asks for these.
+/// How far the sensitivity of the ranking is looked at, in percent. As wide as capacities are
+/// misjudged in practice.
 pub const SENSITIVITY_PCT: [i32; 4] = [-25, -10, 10, 25];
 
 /// What is to be drilled.

@@ -343,7 +343,8 @@ fn a_simulated_run_with_two_pools_replays_to_the_same_decisions() {
     let service = Service::parse(
         Path::new("service.toml"),
         "[[class]]\nname = \"public\"\noverload = \"queue\"\n\
-         [[class]]\nname = \"batch\"\noverload = \"spill\"\nspill_to = \"night\"\nwait_ms_max = 100\n\
+         [[class]]\nname = \"batch\"\noverload = \"spill\"\nspill_to = \"night\"\n\
+         wait_ms_max = 100\n\
          [[pool]]\nname = \"night\"\nworkers = 1\n",
     )
     .unwrap();

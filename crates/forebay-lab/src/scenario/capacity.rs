@@ -1,9 +1,9 @@
 //! Measures what a fleet can do of a workload, in requests a second.
 //!
-//! All requests come at once and are held, first come first served, with every worker in order and no
-//! events. The rate is that of the middle of the run: what lies before the first tenth and after the last
-//! tenth of the ends is filling and emptying. First-come, since an order by length would make the middle
-//! of the run cheaper than its end.
+//! All requests come at once and are held, first come first served, with every worker in order and
+//! no events. The rate is that of the middle of the run: what lies before the first tenth and after
+//! the last tenth of the ends is filling and emptying. First-come, since an order by length would
+//! make the middle of the run cheaper than its end.
 
 use forebay_core::{HoldOrder, Mode};
 

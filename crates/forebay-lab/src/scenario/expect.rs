@@ -1,8 +1,8 @@
 //! Compares a run's figures with what must hold.
 //!
 //! Figures have the names that they have in the object of `forebay simulate --json`, joined by dots
-//! (`ttft_ms.p99`), and a few more that only a scenario needs. A latency that an unserved request makes
-//! infinite is above every limit.
+//! (`ttft_ms.p99`), and a few more that only a scenario needs. A latency that an unserved request
+//! makes infinite is above every limit.
 
 use forebay_core::RefusalReason;
 
@@ -11,23 +11,15 @@ use crate::simulate::{Group, Latency, Millis, Summary};
 /// What must hold of one figure.
 #[derive(Clone, Debug)]
 pub(super) struct Expectation {
-    /// Where it stands in the file.
-    pub(super) line: usize,
     pub(super) figure: Figure,
     /// Whose requests.
     pub(super) of: Of,
     /// The arm whose figure it is; `None` is the scenario's own run.
     pub(super) arm: Option<String>,
     /// The figure is divided by the same one of this arm.
-    pub(super) against: Option<Against>,
+    pub(super) against: Option<String>,
     pub(super) at_least: Option<f64>,
     pub(super) at_most: Option<f64>,
-}
-
-/// The other side of a comparison.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Against {
-    pub(super) arm: String,
 }
 
 /// Whose requests a figure is about.
@@ -42,16 +34,23 @@ pub(super) enum Of {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Figure {
     /// A figure of a group of requests.
-    Plain(&'static str, fn(&Group) -> Option<f64>),
+    Plain(&'static str, OfGroup),
     /// One of a distribution's figures.
-    Latency(&'static str, fn(&Group) -> &Latency, &'static str, fn(&Latency) -> Millis),
+    Latency(&'static str, LatencyOf, &'static str, OfLatency),
     /// Requests refused for good for this reason.
     RefusedBy(RefusalReason),
     /// Seconds from the last arrival or event to the last end.
     Drained,
 }
 
-const PLAIN: [(&str, fn(&Group) -> Option<f64>); 20] = [
+/// Reads a figure of a group of requests.
+type OfGroup = fn(&Group) -> Option<f64>;
+/// Finds a distribution of a group of requests.
+type LatencyOf = fn(&Group) -> &Latency;
+/// Reads a figure of a distribution.
+type OfLatency = fn(&Latency) -> Millis;
+
+const PLAIN: [(&str, OfGroup); 20] = [
     ("offered", |group| Some(group.offered as f64)),
     ("completed", |group| Some(group.completed as f64)),
     ("refused", |group| Some(group.refused as f64)),
@@ -74,7 +73,7 @@ const PLAIN: [(&str, fn(&Group) -> Option<f64>); 20] = [
     ("promises.kept_share", |group| group.promises.kept_share.0),
 ];
 
-const DISTRIBUTIONS: [(&str, fn(&Group) -> &Latency); 6] = [
+const DISTRIBUTIONS: [(&str, LatencyOf); 6] = [
     ("ttft_ms", |group| &group.ttft_ms),
     ("itl_ms", |group| &group.itl_ms),
     ("e2e_ms", |group| &group.e2e_ms),
@@ -83,7 +82,7 @@ const DISTRIBUTIONS: [(&str, fn(&Group) -> &Latency); 6] = [
     ("completed_only.queue_ms", |group| &group.completed_only.queue_ms),
 ];
 
-const QUANTILES: [(&str, fn(&Latency) -> Millis); 6] = [
+const QUANTILES: [(&str, OfLatency); 6] = [
     ("mean", |latency| latency.mean),
     ("p50", |latency| latency.p50),
     ("p75", |latency| latency.p75),
@@ -179,7 +178,7 @@ impl Expectation {
         };
         let (value, unit) = match &self.against {
             None => (value, String::new()),
-            Some(Against { arm: name }) => match self.value(arm(arms, name)) {
+            Some(name) => match self.value(arm(arms, name)) {
                 Some(base) if base > 0.0 => (ratio(value, base), format!(" × {name}")),
                 base => {
                     let base = base.map_or("no value".to_owned(), number);

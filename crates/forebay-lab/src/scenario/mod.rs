@@ -1,14 +1,14 @@
 //! Checks claims about the whole: a workload, a fleet, what happens to it, and what must hold.
 //!
-//! A scenario is a TOML file whose first key is its claim, in one sentence. It is run for each of its
-//! loads and seeds, first with load and faults (the safety phase), then without (the liveness phase),
-//! and every run must satisfy three things:
+//! A scenario is a TOML file whose first key is its claim, in one sentence. It is run for each of
+//! its loads and seeds, first with load and faults (the safety phase), then without (the liveness
+//! phase), and every run must satisfy three things:
 //!
-//! 1. **Safety**, always: every request that a core took leaves it exactly once and goes only to workers
-//!    that take it; a second core, told the same, says the same; once all has ended nothing is left on
-//!    any account.
-//! 2. **Liveness**, always: within `drain_s_max` of the last arrival, or the last event, everything has
-//!    ended by itself.
+//! 1. **Safety**, always: every request that a core took leaves it exactly once and goes only to
+//!    workers that take it; a second core, told the same, says the same; once all has ended nothing
+//!    is left on any account.
+//! 2. **Liveness**, always: within `drain_s_max` of the last arrival, or the last event, everything
+//!    has ended by itself.
 //! 3. **The claim**: each `[[expect]]`.
 //!
 //! | module | does |
@@ -147,18 +147,20 @@ struct Arm {
     tenants: Vec<String>,
     /// Whether the events happen.
     events: bool,
+    /// How clients take a refusal.
+    client: Client,
 }
 
 /// Why a scenario could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
     /// The file could not be read at all.
-    #[error("{}: {source}\nhint: name a scenario file that exists and may be read", file.display())]
+    #[error("{}: {said}\nhint: name a scenario file that exists and may be read", file.display())]
     Unreadable {
         /// The file.
         file: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        said: std::io::Error,
     },
     /// It was read, and these are its faults.
     #[error(transparent)]
@@ -167,12 +169,12 @@ pub enum ScenarioError {
     #[error(transparent)]
     Record(#[from] RecordingFault),
     /// Its run could not be made.
-    #[error("{}: {source}", file.display())]
+    #[error("{}: {said}", file.display())]
     Simulate {
         /// The file.
         file: PathBuf,
         /// What the simulator said.
-        source: SimulateError,
+        said: SimulateError,
     },
 }
 
@@ -180,7 +182,7 @@ impl Scenario {
     /// Reads a scenario file.
     pub fn load(file: &Path) -> Result<Self, ScenarioError> {
         let text = std::fs::read_to_string(file)
-            .map_err(|source| ScenarioError::Unreadable { file: file.to_owned(), source })?;
+            .map_err(|said| ScenarioError::Unreadable { file: file.to_owned(), said })?;
         Ok(Self::parse(file, &text)?)
     }
 
@@ -214,6 +216,6 @@ impl Scenario {
         listener: &mut dyn Tap,
     ) -> Result<Verdict, ScenarioError> {
         run::run(self, seed, load, listener)
-            .map_err(|source| ScenarioError::Simulate { file: self.file.clone(), source })
+            .map_err(|said| ScenarioError::Simulate { file: self.file.clone(), said })
     }
 }

@@ -1,4 +1,5 @@
-//! Runs a scenario once: the capacity if a load asks for it, its own run, then each arm it is compared with.
+//! Runs a scenario once: the capacity if a load asks for it, its own run, then each arm it is
+//! compared with.
 
 use forebay_core::{Input, Mode, Moment, Output, PoolId, Settings, Span};
 
@@ -34,6 +35,7 @@ pub(super) fn run(
         workers: scenario.fleet.workers.len(),
         tenants: Vec::new(),
         events: true,
+        client: scenario.client,
     };
     let mut broken = Vec::new();
     let mut arms = Vec::new();
@@ -123,7 +125,7 @@ fn plan(scenario: &Scenario, arm: &Arm, seed: u64, requests: &[TraceRequest]) ->
     plan.expected_output = fleet.expected_output;
     plan.capacity_error_pct = fleet.capacity_error_pct;
     plan.capacity_untold = !fleet.capacity_told;
-    plan.client = scenario.client;
+    plan.client = arm.client;
     plan.patience = scenario.patience;
     if arm.events {
         let scripted = scenario.events.iter().map(|event| Scripted {

@@ -40,8 +40,8 @@ impl Verdict {
 }
 
 impl fmt::Display for Verdict {
-    /// One line; where something broke, a line for each further thing, the scenario as it was run, and
-    /// the command that runs it again.
+    /// One line; where something broke, a line for each further thing, the scenario as it was run,
+    /// and the command that runs it again.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, seed, load, .. } = self;
         let load = number(*load);

@@ -1,8 +1,8 @@
 //! Listens to the cores of a run and checks that they keep every request safe.
 //!
-//! It keeps books of its own, from nothing but what the cores are told and say, and a second core beside
-//! each, which is told the same: it must say the same, and once all has ended, its accounts are those of
-//! the first.
+//! It keeps books of its own, from nothing but what the cores are told and say, and a second core
+//! beside each, which is told the same: it must say the same, and once all has ended, its accounts
+//! are those of the first.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,6 @@ pub(super) struct Witness {
     pools: Vec<Watched>,
     /// What was wrong first: what follows from it says nothing more.
     broken: Option<String>,
-    dispatches: u64,
 }
 
 #[derive(Debug)]
@@ -64,11 +63,6 @@ impl Witness {
         self.broken
     }
 
-    /// How often a request was sent to a worker.
-    pub(super) fn dispatches(&self) -> u64 {
-        self.dispatches
-    }
-
     fn say(&mut self, what: String) {
         self.broken.get_or_insert(what);
     }
@@ -97,7 +91,6 @@ impl Tap for Witness {
         let watched = &mut self.pools[usize::from(pool.0)];
         let what = watched.said(output);
         let twin = watched.twin.poll();
-        self.dispatches += u64::from(matches!(output, Output::Dispatch(..)));
         if let Some(what) = what {
             self.say(what);
         }

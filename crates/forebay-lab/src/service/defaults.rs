@@ -67,7 +67,7 @@ pub(super) const SHARE: Key = Key::count("class", "share", (1.0, 1e6))
 pub(super) const REJECT_SHARE_MAX: Key = Key::number("class", "reject_share_max", (0.0, 1.0))
     .or_none("no limit is agreed, and reports compare with none");
 pub(super) const AGEING: Key = Key::number("class", "ageing", (0.0, 1e6))
-    .or(3.0, "K is 3: the best mean of those tried at 1.0 to 2.0 × capacity (DESIGN §4)");
+    .or(3.0, "K is 3: the best mean of those tried at 1.0 to 2.0 × capacity");
 pub(super) const PROMISE: Key = Key::number("class", "promise", (1.0, f64::INFINITY)).or(
     1.5,
     "γ is 1.5: with what runs counted once it keeps all within twice first-come, at 1.0 to \
@@ -100,10 +100,8 @@ pub(super) const FRACTION: Key = Key::number("gate", "fraction_start", (0.01, 2.
     "0.95 of the KV may be committed at the start: 0.9 to 1.0 is a plateau, 1.1 doubles the \
      mean TTFT",
 );
-pub(super) const FRACTION_MIN: Key = Key::number("gate", "fraction_min", (0.01, 2.0)).or(
-    0.80,
-    "feedback goes no lower than 0.80: below that the makespan suffers first (DESIGN §4)",
-);
+pub(super) const FRACTION_MIN: Key = Key::number("gate", "fraction_min", (0.01, 2.0))
+    .or(0.80, "feedback goes no lower than 0.80: below that the makespan suffers first");
 pub(super) const FRACTION_MAX: Key = Key::number("gate", "fraction_max", (0.01, 2.0))
     .or(1.0, "feedback goes no higher than 1.0: above that preemptions cost more than they gain");
 pub(super) const BACKLOG_STEPS: Key = Key::number("gate", "backlog_steps_max", (0.01, 1e6)).or(
@@ -131,10 +129,8 @@ pub(super) const PROMISES_MAX: Key = Key::count("limits", "promises_max", (1.0, 
 pub(super) const ATTEMPTS_MAX: Key = Key::count("limits", "attempts_max", (1.0, 100.0))
     .or(3.0, "a request runs at most 3 times: one that kills three workers is likely the cause");
 pub(super) const RETRY_AFTER_S_MAX: Key =
-    Key::count("limits", "retry_after_s_max", (1.0, 86_400.0)).or(
-        60.0,
-        "Retry-After is at most 60 s: an official SDK ignores larger figures (DESIGN §5)",
-    );
+    Key::count("limits", "retry_after_s_max", (1.0, 86_400.0))
+        .or(60.0, "Retry-After is at most 60 s: an official SDK ignores larger figures");
 pub(super) const MARK_MS: Key = Key::count("limits", "mark_ms", (1.0, DAY_MS)).or(
     1000.0,
     "a mark on a worker stands for 1 s: shorter than a user notices, longer than a step",

@@ -8,7 +8,7 @@ use forebay_core::{
 
 use super::{Door, Faults, Service, TABLE};
 
-/// The example of DESIGN §5, with a pool for its third class.
+/// The example of the overload contract, with a pool for its third class.
 const EXAMPLE: &str = r#"
 [[class]]
 name = "public"

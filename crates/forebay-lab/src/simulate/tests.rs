@@ -120,6 +120,23 @@ fn a_shared_prefix_is_found_in_the_cache() {
 }
 
 #[test]
+fn ids_that_are_not_chained_share_only_what_is_equal_from_the_start() {
+    let with = |at_ms, ids: &[u64]| TraceRequest {
+        ids: Arc::from(ids),
+        ..request(at_ms, ids.len() as u64 * 16, 5)
+    };
+    let requests = vec![
+        with(0, &[1, 1, 1]),
+        with(1000, &[2, 1, 2, 1]),
+        with(2000, &[1, 1, 2]),
+        with(3000, &[3, 1, 1]),
+    ];
+    let run = run(plan(requests, 1, HOLD)).unwrap();
+    let cached: Vec<_> = run.requests.iter().filter_map(|record| record.cached).collect();
+    assert_eq!(cached, [0, 0, 32, 0]);
+}
+
+#[test]
 fn a_scale_divides_the_times_and_leaves_the_lengths() {
     let requests = vec![request(0, 50, 5), request(3000, 60, 6)];
     let run = run(Plan { scale: 1.5, ..plan(requests, 1, HOLD) }).unwrap();

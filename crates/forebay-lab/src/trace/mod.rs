@@ -62,17 +62,21 @@ impl TraceRequest {
     /// The chained hashes of the prompt's full blocks of `block_size` tokens.
     ///
     /// Ids are chained, so the id that holds a block's last token, with that token's place inside
-    /// the id, names the whole prefix up to there, whatever the two sizes are.
+    /// the id, names the whole prefix up to there, whatever the two sizes are. The hashes are
+    /// chained once more, so that ids which are not (a trace that repeats one within a prompt)
+    /// never make two places of a prompt look alike.
     pub fn block_hashes(&self, block_size: u32) -> Arc<[BlockHash]> {
         if self.ids.is_empty() {
             return Arc::from([]);
         }
         let (block, id_tokens) = (u64::from(block_size), u64::from(self.id_tokens));
+        let mut prefix = 0;
         (1..=self.prompt.0 / block)
             .map(|nth| {
                 let last = nth * block - 1;
                 let id = self.ids[(last / id_tokens) as usize];
-                BlockHash(mixed(mixed(id) ^ (last % id_tokens)))
+                prefix = mixed(prefix ^ mixed(mixed(id) ^ (last % id_tokens)));
+                BlockHash(prefix)
             })
             .collect()
     }

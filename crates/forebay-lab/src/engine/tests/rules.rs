@@ -301,8 +301,8 @@ fn of_several_copies_of_a_block_the_oldest_is_found() {
     let preset = Preset { kv_tokens: 20, ..small_preset() };
     let mut bench = Bench::new(&preset);
     let blank = |id, prompt| Job { id, prompt, output: 1, blocks: [].into() };
-    // Three copies of block 1001, and block 3000 let go between the second and the third; then the first
-    // copy is reused.
+    // Three copies of block 1001, and block 3000 let go between the second and the third; then the
+    // first copy is reused.
     for job in [job(1, 8, 1, 1), job(2, 8, 1, 1), job(3, 4, 1, 3), job(4, 8, 1, 1), blank(5, 4)] {
         bench.submit(job);
         bench.rest();

@@ -1,0 +1,95 @@
+//! Records, replays, explains and breaks claims on the command line, and checks what it exits with.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A folder that is gone after the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("forebay-cli-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("the temporary folder takes a folder");
+        Self(path)
+    }
+
+    /// Runs the program in this folder.
+    fn forebay(&self, args: &[&str]) -> (Option<i32>, String, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        let Output { status, stdout, stderr } =
+            command.args(args).current_dir(&self.0).output().expect("the program runs");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it writes text");
+        (status.code(), text(stdout), text(stderr))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+const RECORD: [&str; 7] =
+    ["simulate", "--synth", "evidence", "--requests", "40", "--record", "run.rec"];
+
+#[test]
+fn a_recorded_simulation_replays_and_explains() {
+    let folder = Folder::new("records");
+    assert_eq!(folder.forebay(&RECORD).0, Some(0));
+    let (code, stdout, stderr) = folder.forebay(&["replay", "run.rec"]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    assert_eq!(stdout, "40 decisions, all equal\n");
+    let (code, stdout, _) = folder.forebay(&["explain", "run.rec", "7"]);
+    assert_eq!(code, Some(0));
+    assert!(stdout.starts_with("Request 7 (class default, tenant default) arrived at"), "{stdout}");
+    let (code, stdout, stderr) = folder.forebay(&["explain", "run.rec", "40"]);
+    assert_eq!((code, stdout.as_str()), (Some(2), ""));
+    assert!(stderr.contains("hint: name a request from 0 to 39"), "{stderr}");
+}
+
+#[test]
+fn the_same_command_writes_the_same_recording() {
+    let folder = Folder::new("same");
+    folder.forebay(&RECORD);
+    let first = std::fs::read(folder.0.join("run.rec")).unwrap();
+    folder.forebay(&RECORD);
+    assert_eq!(first, std::fs::read(folder.0.join("run.rec")).unwrap());
+}
+
+#[test]
+fn two_runs_do_not_fit_into_one_recording() {
+    let folder = Folder::new("two");
+    let args = ["simulate", "--trace", "a.jsonl", "b.jsonl", "--record", "run.rec"];
+    let (code, _, stderr) = folder.forebay(&args);
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("a recording holds one run"), "{stderr}");
+    assert!(!Path::new(&folder.0.join("run.rec")).exists());
+}
+
+#[test]
+fn a_broken_claim_exits_with_1_and_a_faulty_file_with_2() {
+    let folder = Folder::new("claims");
+    let scenario = |expect: &str| {
+        format!(
+            "claim = \"c\"\nseeds = 1\ndrain_s_max = 60\n[[stream]]\nrequests = 9\nper_s = 3\n\
+             prompt = 99\noutput = 9\n[[expect]]\nfigure = \"refused\"\n{expect}\n"
+        )
+    };
+    let write = |name: &str, expect: &str| {
+        std::fs::write(folder.0.join(name), scenario(expect)).unwrap();
+    };
+    write("true.toml", "at_most = 0");
+    write("false.toml", "at_least = 1");
+    write("faulty.toml", "at_most = \"none\"");
+    let (code, stdout, _) = folder.forebay(&["scenario", "run", "true.toml"]);
+    assert_eq!((code, stdout.as_str()), (Some(0), "held    true load 1 seed 1: refused 0\n"));
+    let (code, stdout, _) = folder.forebay(&["scenario", "run", "true.toml", "false.toml"]);
+    assert_eq!(code, Some(1));
+    assert!(stdout.contains("BROKEN  false load 1 seed 1: refused is 0, below 1"), "{stdout}");
+    let (code, stdout, stderr) = folder.forebay(&["scenario", "run", "true.toml", "faulty.toml"]);
+    assert_eq!((code, stdout.as_str()), (Some(2), ""));
+    assert!(stderr.contains("faulty.toml:11: "), "{stderr}");
+    let record = ["scenario", "run", "true.toml", "--record", "run.rec"];
+    assert_eq!(folder.forebay(&record).0, Some(0));
+    assert_eq!(folder.forebay(&["replay", "run.rec"]).0, Some(0));
+}
