@@ -61,10 +61,18 @@ static CLAIMS: [Claim; 13] = [
     claim("misinformed", "`hold` serves all when it guesses wrong", hold::misinformed),
     claim("classes", "one class queues, the other is shed and told when", sharing::classes),
     claim("tenants", "a tenant that floods waits behind itself", sharing::tenants),
-    claim("conversation", "an hour of a real trace takes two seconds", cost::conversation),
+    claim(
+        "conversation",
+        "an hour of a real trace is simulated within two seconds",
+        cost::conversation,
+    ),
     Claim {
         is_slow: true,
-        ..claim("million", "a million requests on 1,000 workers take two minutes", cost::million)
+        ..claim(
+            "million",
+            "so is a million requests on 1,000 workers within two minutes",
+            cost::million,
+        )
     },
     claim("decision", "a decision takes 50 µs at any size", cost::decision),
     claim("same-bytes", "the same command gives the same bytes", repeat::same_bytes),

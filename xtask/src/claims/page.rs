@@ -10,10 +10,14 @@ const HEAD: &str = "\
 
 Written by `cargo xtask claims --write`; every figure is of that run, also where it falls short.
 
-Each line is a figure against the bar that was set for it before it was measured. A bar is held where the worst of the
-runs holds it, not their mean. `seedlike-1` to `seedlike-3` are traces with the lengths, prefixes and bursts of the
-slice that the [published test](concepts/evidence.md) replayed; a seed is one of the synthetic slice `evidence`. All
-latencies are over all offered requests, with the unserved as infinitely late. Where the machine decides the figure,
+Each line is a figure against the bar that was set for it before it was measured. A bar is held \
+where the worst of the
+runs holds it, not their mean. `seedlike-1` to `seedlike-3` are traces with the lengths, \
+prefixes and bursts of the
+slice that the [published test](concepts/evidence.md) replayed; a seed is one of the synthetic \
+slice `evidence`. All
+latencies are over all offered requests, with the unserved as infinitely late. Where the machine \
+decides the figure,
 it is told in parts of its bar.
 ";
 

@@ -91,6 +91,9 @@ pub(super) fn tenants(sheet: &mut Sheet<'_>) -> anyhow::Result<()> {
         &format!("trace synth evidence --requests {REQUESTS} --seed {SEED} --out {plain}"),
     )?;
     name_tenants(sheet, &plain, &both_path)?;
+    sheet.note(format!(
+        "# {both} is {plain} with a tenant: light for one in {LIGHT_ONE_IN}, or flood"
+    ));
     make(sheet, &format!("trace filter {both} --tenant light --out {light}"))?;
     for workers in [2, 4, 8] {
         // The slice is about 1.19 × the capacity of two workers.
