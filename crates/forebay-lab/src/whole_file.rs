@@ -1,55 +1,90 @@
 //! Writes a file that appears under its name only once it is whole.
+//!
+//! What has no content of its own to lose is written to as it comes: a device, a pipe, a standard
+//! stream. A symbolic link stays, and the file it leads to is replaced.
 
-use std::fs::{self, File};
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+/// Links that are followed from one to the next, as many as Linux follows.
+const LINKS_MAX: u32 = 40;
+/// Where a system keeps the names of a process's own open files.
+const STREAMS: [&str; 4] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"];
+
 /// A file that can't be written: where, what, and what to do.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "{}: {source}\nhint: name a file in a folder that exists and may be written",
-    file.display()
-)]
+#[error("{}: {said}\nhint: name a file in a folder that exists and may be written", file.display())]
 pub struct UnwritableFile {
     /// The file.
     pub file: PathBuf,
     /// What the system said.
-    pub source: io::Error,
+    pub said: io::Error,
 }
 
 /// A file under a temporary name in the folder of the final one. Dropped before
 /// [`WholeFile::finish`] it is removed, so nobody ever reads half of it.
 #[derive(Debug)]
 pub struct WholeFile {
-    file: PathBuf,
-    draft: PathBuf,
+    /// As it was named.
+    named: PathBuf,
     /// `None` once it was finished.
     out: Option<BufWriter<File>>,
+    /// What has to get its name yet; `None` where the bytes go straight to a device or pipe.
+    draft: Option<Draft>,
+}
+
+/// A file under a temporary name.
+#[derive(Debug)]
+struct Draft {
+    at: PathBuf,
+    /// Where it belongs.
+    file: PathBuf,
 }
 
 impl WholeFile {
     /// Begins the file. What was there under its name stays until it is finished.
-    pub fn create(file: &Path) -> Result<Self, UnwritableFile> {
-        let unwritable = |source| UnwritableFile { file: file.to_owned(), source };
-        let Some(name) = file.file_name().filter(|_| !file.is_dir()) else {
-            return Err(unwritable(io::Error::other("it is a folder")));
+    pub fn create(named: &Path) -> Result<Self, UnwritableFile> {
+        let unwritable = |said| UnwritableFile { file: named.to_owned(), said };
+        let (out, draft) = if is_stream(named) {
+            // Appended to and never cut: what the program printed there before stays.
+            (OpenOptions::new().append(true).open(named).map_err(unwritable)?, None)
+        } else {
+            let file = followed(named).map_err(unwritable)?;
+            let at = draft_of(&file).map_err(unwritable)?;
+            let out = File::create(&at).map_err(unwritable)?;
+            let draft = Draft { at, file };
+            draft.take_permissions();
+            (out, Some(draft))
         };
-        let mut draft = name.to_owned();
-        draft.push(format!(".{}.part", std::process::id()));
-        let draft = file.with_file_name(draft);
-        let out = File::create(&draft).map_err(unwritable)?;
-        Ok(Self { file: file.to_owned(), draft, out: Some(BufWriter::new(out)) })
+        Ok(Self { named: named.to_owned(), out: Some(BufWriter::new(out)), draft })
+    }
+
+    /// Finds out whether the file could be written, and leaves nothing behind. A pipe is not
+    /// opened: whoever reads it would take that for its end.
+    pub fn check(named: &Path) -> Result<(), UnwritableFile> {
+        if is_stream(named) { Ok(()) } else { Self::create(named).map(drop) }
     }
 
     /// Gives the file its name.
     pub fn finish(mut self) -> Result<(), UnwritableFile> {
-        let written = match self.out.as_mut() {
-            Some(out) => out.flush().and_then(|()| fs::rename(&self.draft, &self.file)),
-            None => Ok(()),
-        };
-        written.map_err(|source| UnwritableFile { file: self.file.clone(), source })?;
-        self.out = None;
+        let flushed = self.out.as_mut().map_or(Ok(()), BufWriter::flush);
+        let named = |()| self.draft.as_ref().map_or(Ok(()), |it| fs::rename(&it.at, &it.file));
+        let written = flushed.and_then(named);
+        written.map_err(|said| UnwritableFile { file: self.named.clone(), said })?;
+        (self.out, self.draft) = (None, None);
         Ok(())
+    }
+}
+
+impl Draft {
+    /// A file that replaces another may be read and written by the same people.
+    fn take_permissions(&self) {
+        if let Ok(there) = fs::metadata(&self.file) {
+            // A file system without permissions has none to keep.
+            let _ = fs::set_permissions(&self.at, there.permissions());
+        }
     }
 }
 
@@ -64,24 +99,72 @@ impl Write for WholeFile {
 
 impl Drop for WholeFile {
     fn drop(&mut self) {
-        if self.out.take().is_some() {
+        if let Some(draft) = self.draft.take() {
             // A draft that can't be removed is left behind under a name that says what it is.
-            let _ = fs::remove_file(&self.draft);
+            let _ = fs::remove_file(draft.at);
+        }
+        if let Some(out) = self.out.take() {
+            // What was given up is not to be flushed either, least of all into a pipe.
+            let _ = out.into_parts();
         }
     }
+}
+
+/// Whether bytes go straight to what has this name: a device, a pipe, or a stream of this process.
+pub fn is_stream(named: &Path) -> bool {
+    STREAMS.iter().any(|place| named.starts_with(place))
+        || fs::metadata(named).is_ok_and(|there| !there.is_file() && !there.is_dir())
+}
+
+/// The file that a chain of symbolic links leads to, whether or not it is there.
+pub(crate) fn followed(named: &Path) -> io::Result<PathBuf> {
+    let mut file = named.to_owned();
+    for _ in 0..LINKS_MAX {
+        match fs::read_link(&file) {
+            Ok(target) => file = file.parent().unwrap_or(Path::new("")).join(target),
+            // It is no link, or not there.
+            Err(_) => return Ok(file),
+        }
+    }
+    Err(io::Error::other("its symbolic links lead round in a circle"))
+}
+
+/// A name beside the file's own, which tells what it is should it ever be left behind.
+fn draft_of(file: &Path) -> io::Result<PathBuf> {
+    let Some(name) = file.file_name().filter(|_| !file.is_dir()) else {
+        return Err(io::Error::other("it is a folder"));
+    };
+    let mut draft = OsString::from(name);
+    draft.push(format!(".{}.part", std::process::id()));
+    Ok(file.with_file_name(draft))
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::io::Write;
+    use std::path::{Path, PathBuf};
 
     use super::WholeFile;
 
+    /// An empty folder of this test's own.
+    fn scratch(name: &str) -> PathBuf {
+        let folder =
+            std::env::temp_dir().join(format!("forebay-whole-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    fn written(file: &Path, text: &str) {
+        let mut out = WholeFile::create(file).unwrap();
+        out.write_all(text.as_bytes()).unwrap();
+        out.finish().unwrap();
+    }
+
     #[test]
     fn a_file_appears_whole_or_not_at_all() {
-        let folder = std::env::temp_dir().join(format!("forebay-whole-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        let folder = scratch("appears");
         let file = folder.join("rows.jsonl");
         let mut draft = WholeFile::create(&file).unwrap();
         draft.write_all(b"half").unwrap();
@@ -102,5 +185,43 @@ mod tests {
         assert!(WholeFile::create(&folder).unwrap_err().to_string().contains("it is a folder"));
         let missing = folder.join("no such folder").join("file");
         assert!(WholeFile::create(&missing).unwrap_err().to_string().contains("hint: "));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_stays_and_what_it_leads_to_is_replaced_with_its_permissions() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = scratch("links");
+        fs::create_dir(folder.join("deep")).unwrap();
+        let target = folder.join("deep/target");
+        fs::write(&target, "old").unwrap();
+        fs::set_permissions(&target, fs::Permissions::from_mode(0o600)).unwrap();
+        symlink("deep/target", folder.join("first")).unwrap();
+        symlink("first", folder.join("second")).unwrap();
+        symlink("deep/new", folder.join("dangling")).unwrap();
+        symlink("circle", folder.join("circle")).unwrap();
+        written(&folder.join("second"), "new");
+        assert_eq!(fs::read_to_string(&target).unwrap(), "new");
+        assert_eq!(fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(folder.join("first").is_symlink() && folder.join("second").is_symlink());
+        written(&folder.join("dangling"), "made");
+        assert_eq!(fs::read_to_string(folder.join("deep/new")).unwrap(), "made");
+        let error = WholeFile::check(&folder.join("circle")).unwrap_err().to_string();
+        assert!(error.contains("in a circle"), "{error}");
+        assert_eq!(fs::read_dir(folder.join("deep")).unwrap().count(), 2);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_device_is_written_to_and_stays_a_device() {
+        use std::os::unix::fs::FileTypeExt;
+        let null = Path::new("/dev/null");
+        WholeFile::check(null).unwrap();
+        written(null, "gone");
+        assert!(fs::metadata(null).unwrap().file_type().is_char_device());
+        // Given up, it takes nothing along.
+        drop(WholeFile::create(null).unwrap());
+        assert!(null.exists());
     }
 }

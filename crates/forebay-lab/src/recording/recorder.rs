@@ -87,7 +87,7 @@ impl Recorder {
 
 impl From<UnwritableFile> for RecordingFault {
     fn from(error: UnwritableFile) -> Self {
-        fault(&error.file, &error.source.into())
+        fault(&error.file, &error.said.into())
     }
 }
 

@@ -7,7 +7,7 @@ use forebay_core::{Input, Moment, Output, PoolId, Settings};
 use super::{RECORDING_BYTES_MAX, Recorder, RecordingFault, Start};
 use crate::service::Service;
 use crate::simulate::Tap;
-use crate::whole_file::WholeFile;
+use crate::whole_file::{WholeFile, is_stream};
 
 /// Records a run: the main pool's core to the file that was named, that of the n-th other pool to a
 /// file of the same name with `.pool-n` behind it, since a recording is of one core.
@@ -25,8 +25,16 @@ impl RecordingTap {
     ///
     /// Tenants that only the trace names have a number in the recording, and no name.
     pub fn create(file: &Path, service: &Service) -> Result<Self, RecordingFault> {
-        // Only tried: the recorder makes its own, once the run begins.
-        drop(WholeFile::create(file)?);
+        // The recorder makes its own, once the run begins.
+        WholeFile::check(file)?;
+        if is_stream(file) && !service.pools.is_empty() {
+            return Err(RecordingFault {
+                file: file.to_owned(),
+                what: "a device or a pipe takes one recording, and there is one of each pool"
+                    .to_owned(),
+                remedy: "name a file; the other pools' recordings get names beside it".to_owned(),
+            });
+        }
         Ok(Self {
             file: file.to_owned(),
             classes: service.classes.iter().map(|class| class.name.clone()).collect(),
@@ -48,22 +56,29 @@ impl RecordingTap {
         Ok(whole)
     }
 
-    fn file_of(&self, pool: PoolId) -> PathBuf {
-        match pool.0 {
-            0 => self.file.clone(),
-            nth => {
-                let mut name = self.file.clone().into_os_string();
-                name.push(format!(".pool-{nth}"));
-                name.into()
-            }
-        }
+    /// Every file that a recording of this service consists of, that of the main pool first.
+    pub fn files(file: &Path, service: &Service) -> Vec<PathBuf> {
+        (0..=service.pools.len()).map(|pool| file_of(file, pool)).collect()
     }
+}
+
+fn file_of(file: &Path, pool: usize) -> PathBuf {
+    if pool == 0 {
+        return file.to_owned();
+    }
+    let mut name = file.as_os_str().to_owned();
+    name.push(format!(".pool-{pool}"));
+    name.into()
 }
 
 impl Tap for RecordingTap {
     fn begins(&mut self, pool: PoolId, settings: &Settings, seed: u64) {
         let start = Start { settings, seed, classes: &self.classes, tenants: &self.tenants };
-        match Recorder::create(&self.file_of(pool), &start, RECORDING_BYTES_MAX) {
+        match Recorder::create(
+            &file_of(&self.file, usize::from(pool.0)),
+            &start,
+            RECORDING_BYTES_MAX,
+        ) {
             Ok(recorder) => self.recorders.push(recorder),
             Err(fault) => self.failed = self.failed.take().or(Some(fault)),
         }

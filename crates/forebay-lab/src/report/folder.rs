@@ -6,6 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process;
 
+use crate::whole_file::followed;
+
 /// The file that marks a folder as a report.
 pub(super) const MARKER: &str = "report.json";
 /// What the marker says it is.
@@ -28,25 +30,33 @@ pub enum FolderError {
     )]
     Nameless(PathBuf),
     /// The place can't be written.
-    #[error("{}: {source}\nhint: name a folder with --out that can be written", path.display())]
+    #[error("{}: {said}\nhint: name a folder with --out that can be written", path.display())]
     Unwritable {
         /// The place.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        said: io::Error,
     },
 }
 
 /// Finds out whether a report could be written there, before the work for it is done.
 pub fn check(folder: &Path) -> Result<(), FolderError> {
+    let folder = &followed(folder).map_err(unwritable(folder))?;
     refuse_foreign(folder)?;
     let partial = beside(folder, "partial")?;
-    fs::create_dir_all(&partial).map_err(unwritable(folder))?;
-    fs::remove_dir(&partial).map_err(unwritable(folder))
+    let made: Vec<&Path> =
+        partial.ancestors().take_while(|at| !at.as_os_str().is_empty() && !at.exists()).collect();
+    let tried = fs::create_dir_all(&partial);
+    // The folder and those above it come with the report, or not at all.
+    let mut made = made.into_iter().filter(|at| at.exists());
+    let removed: io::Result<()> = made.try_for_each(fs::remove_dir);
+    tried.and(removed).map_err(unwritable(folder))
 }
 
 /// Writes the files to a temporary folder beside this one, which then takes its place.
 pub(super) fn write(folder: &Path, files: &BTreeMap<String, String>) -> Result<(), FolderError> {
+    // A link stays, and the folder it leads to is replaced.
+    let folder = &followed(folder).map_err(unwritable(folder))?;
     refuse_foreign(folder)?;
     let partial = Removed(beside(folder, "partial")?);
     let replaced = Removed(beside(folder, "replaced")?);
@@ -58,10 +68,10 @@ pub(super) fn write(folder: &Path, files: &BTreeMap<String, String>) -> Result<(
     if folder.exists() {
         fs::rename(folder, &replaced.0).map_err(unwritable(folder))?;
     }
-    fs::rename(&partial.0, folder).map_err(|source| {
+    fs::rename(&partial.0, folder).map_err(|said| {
         // Puts the older report back; if that fails too, the first failure is the one to tell.
         let _ = fs::rename(&replaced.0, folder);
-        FolderError::Unwritable { path: folder.to_owned(), source }
+        FolderError::Unwritable { path: folder.to_owned(), said }
     })
 }
 
@@ -96,13 +106,13 @@ fn refuse_foreign(folder: &Path) -> Result<(), FolderError> {
         Err(error) if error.kind() == io::ErrorKind::NotADirectory && folder.exists() => {
             Err(foreign())
         }
-        Err(source) => Err(unwritable(folder)(source)),
+        Err(said) => Err(unwritable(folder)(said)),
     }
 }
 
 fn unwritable(path: &Path) -> impl FnOnce(io::Error) -> FolderError {
     let path = path.to_owned();
-    |source| FolderError::Unwritable { path, source }
+    |said| FolderError::Unwritable { path, said }
 }
 
 #[cfg(test)]
@@ -158,6 +168,26 @@ mod tests {
             assert!(matches!(write(&place, &report("x")), Err(FolderError::Foreign(_))));
         }
         assert_eq!(names(&root), ["file", "thesis.tex"]);
+    }
+
+    #[test]
+    fn trying_a_place_leaves_nothing_behind() {
+        let root = scratch("tried");
+        check(&root.join("new/deeper/report")).unwrap();
+        assert!(names(&root).is_empty(), "{:?}", names(&root));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_to_a_report_stays_a_link() {
+        let root = scratch("link");
+        write(&root.join("report"), &report("old")).unwrap();
+        std::os::unix::fs::symlink("report", root.join("latest")).unwrap();
+        check(&root.join("latest")).unwrap();
+        write(&root.join("latest"), &report("new")).unwrap();
+        assert!(root.join("latest").is_symlink());
+        assert_eq!(fs::read_to_string(root.join("report/index.html")).unwrap(), "new");
+        assert_eq!(names(&root), ["latest", "report"]);
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! Writes a trace to a file as a whole or not at all.
 
-use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -17,14 +16,18 @@ pub enum SaveError {
     #[error(transparent)]
     File(#[from] UnwritableFile),
     /// The reader of the output went away or its disk is full.
-    #[error("the output could not be written")]
-    Output(#[source] io::Error),
+    #[error("the output could not be written: {0}\nhint: see that there is room for it")]
+    Output(io::Error),
 }
 
 impl SaveError {
     /// Whether whoever reads the output has had enough, as `head` does: no failure of ours.
     pub fn is_broken_pipe(&self) -> bool {
-        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+        let said = match self {
+            Self::Output(said) | Self::File(UnwritableFile { said, .. }) => said,
+            Self::Trace(_) => return false,
+        };
+        said.kind() == io::ErrorKind::BrokenPipe
     }
 }
 
@@ -51,17 +54,11 @@ pub fn write_requests(out: impl Write, requests: Requests) -> Result<u64, SaveEr
 /// Writes all requests to a file, which is there in whole afterwards or as it was before. Gives
 /// their number.
 pub fn save(path: &Path, requests: Requests) -> Result<u64, SaveError> {
-    let failed = |source| UnwritableFile { file: path.to_path_buf(), source };
-    let in_file = |error| match error {
-        SaveError::Output(source) => failed(source).into(),
-        other => other,
-    };
-    if fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
-        // A device or a pipe can't be replaced.
-        return write_requests(File::create(path).map_err(failed)?, requests).map_err(in_file);
-    }
     let mut file = WholeFile::create(path)?;
-    let written = write_requests(&mut file, requests).map_err(in_file)?;
+    let written = write_requests(&mut file, requests).map_err(|error| match error {
+        SaveError::Output(said) => UnwritableFile { file: path.to_path_buf(), said }.into(),
+        other => other,
+    })?;
     file.finish()?;
     Ok(written)
 }
