@@ -46,6 +46,8 @@ const LOOKED_AT_MAX: usize = 64;
 const HOLDERS_MAX: usize = 8;
 /// Most requests past their promise that are tried on one worker before the order has its say.
 const PROMISED_MAX: usize = 8;
+/// Crowded workers that are looked at again in one go.
+const CROWDED_MAX: usize = 8;
 /// How far requests that were passed are counted, for explanations.
 pub(crate) const PASSED_MAX: usize = 100;
 /// Candidates kept for explanations.
@@ -98,27 +100,40 @@ impl Core {
 
     /// Fills the workers whose room may have grown, the emptiest first.
     fn fill(&mut self, order: HoldOrder) {
-        // A worker that is crowded now may not be once the others have taken more.
-        let mut crowded: Vec<u32> = Vec::new();
-        while let Some(slot) = self.emptiest_dirty() {
-            let is_crowded = self.fleet.is_crowded(slot);
-            if is_crowded {
-                crowded.push(slot);
+        loop {
+            let Some(slot) = self.emptiest_dirty().or_else(|| self.crowded_no_more()) else {
+                return;
+            };
+            if self.queue.len() == 0 {
+                self.dirty.clear();
+                self.crowded.clear();
+                return;
             }
-            let idle = is_crowded || self.queue.len() == 0;
-            let choice = if idle { None } else { self.best_for(slot, order) };
-            let Some((request, cause)) = choice else {
+            if self.fleet.is_crowded(slot) {
+                self.dirty.remove(&slot);
+                self.crowded.insert(slot);
+                continue;
+            }
+            let Some((request, cause)) = self.best_for(slot, order) else {
                 self.dirty.remove(&slot);
                 continue;
             };
-            self.dirty.extend(crowded.drain(..));
             let Some(waiting) = self.queue.remove(request) else { continue };
             self.unreserve(request);
             let candidates = vec![self.candidate(&waiting.arrival, slot)];
             self.dispatch(waiting, Choice { slot, cause, candidates });
         }
-        // Whatever happens next, it may be its turn.
-        self.dirty.extend(crowded);
+    }
+
+    /// A worker that was passed over as crowded and is so no longer, since others have taken more.
+    fn crowded_no_more(&mut self) -> Option<u32> {
+        let Self { crowded, fleet, .. } = self;
+        crowded.retain(|slot| fleet.get(*slot).is_some());
+        let found =
+            crowded.iter().take(CROWDED_MAX).copied().find(|slot| !fleet.is_crowded(*slot))?;
+        crowded.remove(&found);
+        self.dirty.insert(found);
+        self.emptiest_dirty()
     }
 
     fn emptiest_dirty(&mut self) -> Option<u32> {
