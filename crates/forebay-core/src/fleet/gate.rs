@@ -22,9 +22,9 @@ const STEP_DOWN: f64 = 0.04;
 /// capacity that is wrong by a quarter shows in a fifth of all requests.
 const STEP_DOWN_MAX: f64 = 0.12;
 /// How much f is raised at once: slowly, since a cliff lies above.
-const STEP_UP: f64 = 0.01;
+const STEP_UP: f64 = 0.005;
 /// A window is at least this part of a mean residence, which is how long a change takes to show.
-const WINDOW_PART: f64 = 0.25;
+const WINDOW_PART: f64 = 1.0;
 /// Fewest finished requests that a window is judged by.
 const FINISHED_MIN: u32 = 20;
 

@@ -261,7 +261,12 @@ impl Core {
         if worker.running.is_empty() {
             return reservation.is_none();
         }
-        let limit = worker.limit().saturating_sub(leave);
+        // Room to leave must be there: it is kept below the capacity, wherever the gate has got to.
+        let limit = if leave > Tokens::ZERO {
+            worker.limit().min(worker.capacity.tokens()).saturating_sub(leave)
+        } else {
+            worker.limit()
+        };
         // What can't be shared must fit now in any case, and is known without looking at the blocks.
         let tail = tail(&waiting.arrival, block_size);
         if tail + worker.projection.held() > limit {
