@@ -1,4 +1,4 @@
-//! `hold`: requests wait until a worker has room, in an order that is short, fair and without a scale.
+//! `hold`: requests wait until a worker has room, in an order that is short, fair and free of scale.
 
 mod world;
 

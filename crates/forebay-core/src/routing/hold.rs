@@ -23,8 +23,9 @@
 //!
 //! `first-come` is the same gate with the order of arrival, strictly: what the order is worth.
 //!
-//! A worker that runs half again more than its part of the fleet's requests is passed over, whatever
-//! it has cached: a popular prompt must not sink the worker that got it first.
+//! A worker that runs half again more than its part of the fleet's requests is passed over while
+//! another has room, whatever it has cached: a popular prompt must not sink the worker that got it
+//! first.
 //!
 //! Work per input is bounded. An arrival is tried on the holders of its prefix and the emptiest
 //! workers; every other input looks at the workers whose room may have grown, and there at most
@@ -267,7 +268,7 @@ impl Core {
         } else {
             worker.limit()
         };
-        // What can't be shared must fit now in any case, and is known without looking at the blocks.
+        // What can't be shared must fit now in any case, and is known without a look at the blocks.
         let tail = tail(&waiting.arrival, block_size);
         if tail + worker.projection.held() > limit {
             return false;
