@@ -1,4 +1,4 @@
-//! `hold`: requests wait until a worker has room, in an order that is short, fair and free of scale.
+//! `hold`: requests wait until a worker has room, in an order that is short, fair and scale-free.
 
 mod world;
 

@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_fraction_rises_only_when_the_gate_was_the_limit() {
-        assert!((after(0, true) - 0.96).abs() < 1e-9);
+        assert!((after(0, true) - 0.955).abs() < 1e-9);
         assert!((after(0, false) - 0.95).abs() < 1e-9);
     }
 
