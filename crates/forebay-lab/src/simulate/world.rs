@@ -21,7 +21,7 @@ use super::sessions::{Sending, Sessions};
 use super::source::{Pulled, Source};
 use super::timeline::Timeline;
 use super::{
-    Client, Fate, Happening, Patience, Plan, RunRecord, SimulateError, Tap, TimelinePoint,
+    Client, Fate, Happening, Patience, Plan, RUN_MAX, RunRecord, SimulateError, Tap, TimelinePoint,
 };
 use crate::engine::{self, Job};
 
@@ -132,6 +132,7 @@ impl<'t> World<'t> {
                 break;
             }
             let Some((at, event)) = self.agenda.next() else { break };
+            self.check_end(at)?;
             while let Some(due) = self.timeline.due(at) {
                 let point = self.point(due);
                 self.timeline.take(point);
@@ -144,6 +145,16 @@ impl<'t> World<'t> {
             }
         }
         Ok(())
+    }
+
+    /// Refuses what would happen after the longest run's end: virtual time would come to its own
+    /// end, and stand still there.
+    fn check_end(&self, at: Moment) -> Result<(), SimulateError> {
+        if at.since(Moment::START) <= RUN_MAX {
+            return Ok(());
+        }
+        let (trace, nth) = (self.header.trace.clone(), self.books.records.len() as u64);
+        Err(SimulateError::TooLong { trace, nth })
     }
 
     fn happen(&mut self, event: Event) -> Result<(), SimulateError> {
@@ -181,6 +192,7 @@ impl<'t> World<'t> {
     /// Plans the arrival of the trace's next request.
     fn pull(&mut self) -> Result<(), SimulateError> {
         if let Some((at, pulled)) = self.source.pull()? {
+            self.check_end(at)?;
             self.books.pulled(&pulled);
             self.next = Some(pulled);
             self.agenda.plan(at.max(self.now), Event::Arrival);
