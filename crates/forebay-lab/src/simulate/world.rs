@@ -27,6 +27,9 @@ use crate::engine::{self, Job};
 
 /// Time between two readings of the workers' figures, as a scraper's.
 const SCRAPE_EVERY: Span = Span::secs(1);
+/// The same, once nothing has happened for as long: nobody would wait for the next step of an engine
+/// that takes minutes for one, and a run of years must not consist of readings.
+const SCRAPE_IDLE_EVERY: Span = Span::secs(60);
 /// How long requests may wait with nothing left to happen but alarms: as long as any class may let
 /// them wait.
 const STUCK_MAX: Span = Span::secs(86_400);
@@ -67,6 +70,8 @@ pub(super) struct World<'t> {
     script: Vec<Happening>,
     tells_blocks: bool,
     scrape_planned: bool,
+    /// When something other than a reading or an alarm happened last.
+    happened_at: Moment,
     driven_at: Moment,
     timeline: Timeline,
     header: RunRecord,
@@ -100,6 +105,7 @@ impl<'t> World<'t> {
             script: plan.script.into_iter().map(|scripted| scripted.what).collect(),
             tells_blocks: plan.knowledge == forebay_core::Knowledge::Events,
             scrape_planned: false,
+            happened_at: Moment::START,
             driven_at: Moment::START,
             timeline: Timeline::new(),
             header,
@@ -138,6 +144,9 @@ impl<'t> World<'t> {
                 self.timeline.take(point);
             }
             self.now = at;
+            if event.is_driving() {
+                self.happened_at = at;
+            }
             self.happen(event)?;
             self.settle();
             if self.agenda.next_at() != Some(self.now) {
