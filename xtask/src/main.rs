@@ -1,4 +1,4 @@
-//! Runs the repository's chores: ci, tidy, docs, bench.
+//! Runs the repository's chores: ci, tidy, docs, bench, claims.
 //!
 //! `cargo xtask ci` is what the continuous integration runs, and nothing else. Exit codes are those
 //! of the program itself: 0 done, 1 the checked claim does not hold, 2 misuse or failure, 3
@@ -6,6 +6,7 @@
 
 mod bench;
 mod ci;
+mod claims;
 mod docs;
 mod say;
 mod tidy;
@@ -22,7 +23,10 @@ usage: cargo xtask COMMAND
   ci               everything that must hold before a merge; stops at the first failure
   tidy             the house rules that no other tool checks
   docs [--check]   writes the generated references, or fails when they are out of date
-  bench [--update] instruction counts of the core against the baseline, or a new baseline";
+  bench [--update] instruction counts of the core against the baseline, or a new baseline
+  claims [NAME…] [--seeds N] [--slow] [--write]
+                   what Forebay must show, each figure against its bar; --write keeps it as
+                   docs/results.md";
 
 fn main() -> ExitCode {
     match run() {
@@ -45,6 +49,7 @@ fn run() -> anyhow::Result<ExitCode> {
         ["docs", "--check"] => docs::check(&workspace),
         ["bench"] => bench::check(&workspace),
         ["bench", "--update"] => bench::update(&workspace),
+        ["claims", ref asked @ ..] => claims::run(&workspace, asked),
         [] | ["help" | "--help" | "-h"] => {
             say(USAGE);
             Ok(ExitCode::SUCCESS)

@@ -1,5 +1,5 @@
-//! Decides on a full fleet with a long queue, as often as told: the program that `cargo xtask bench`
-//! counts the instructions of.
+//! Decides on a full fleet with a long queue, as often as told: `cargo xtask bench` counts its
+//! instructions.
 //!
 //! `decision WORKERS WAITING DECISIONS`. One decision is what one served request costs: its
 //! arrival, its first token, and the end of another that lets one go from the queue.

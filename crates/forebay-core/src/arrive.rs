@@ -186,13 +186,13 @@ impl Core {
             && !self.fleet.usable().is_empty()
             && kv::is_busy(preset, &self.fleet, self.settings.block_size)
         {
-            return self.refuse(&waiting, RefusalReason::Shed);
+            return self.refuse(&waiting, RefusalReason::WorkersBusy);
         }
         let Some(slot) = self.route(&waiting.arrival) else {
             // A worker that only asked not to be sent more is backpressure; no worker at all is
             // something else.
             let marked = self.fleet.iter().any(|(_, worker)| worker.marked_until.is_some());
-            let reason = if marked { RefusalReason::QueueFull } else { RefusalReason::NoWorker };
+            let reason = if marked { RefusalReason::WorkersBusy } else { RefusalReason::NoWorker };
             return self.refuse(&waiting, reason);
         };
         let mut candidates = vec![self.candidate(&waiting.arrival, slot)];
@@ -288,11 +288,14 @@ impl Core {
         self.tenants.close(waiting.arrival.tenant);
         let need = waiting.place.need;
         let wait = match reason {
-            RefusalReason::Shed if !matches!(self.settings.mode, Mode::Hold(_)) => None,
             RefusalReason::Shed | RefusalReason::QueueFull | RefusalReason::WaitedTooLong => {
                 Some(self.wait_of_retry(key, need))
             }
             RefusalReason::NoWorker => Some(self.settings.limits.mark),
+            // Dynamo sends no Retry-After with its refusals.
+            RefusalReason::WorkersBusy if !matches!(self.settings.mode, Mode::Kv(_)) => {
+                Some(self.settings.limits.mark)
+            }
             _ => None,
         };
         let limit = match reason {
@@ -311,7 +314,10 @@ impl Core {
             limit,
             sustained: false,
         };
-        let kept = reason != RefusalReason::NoWorker && wait.is_some();
+        let kept = matches!(
+            reason,
+            RefusalReason::Shed | RefusalReason::QueueFull | RefusalReason::WaitedTooLong
+        );
         let factor = if kept { self.promises[usize::from(class.0)].factor() } else { 1.0 };
         let refusal = self.with_retry_after(refusal, wait.map(|wait| wait.scaled(factor)));
         if let (true, false, Some(after)) = (kept, refusal.sustained, refusal.retry_after) {

@@ -155,6 +155,10 @@ impl Refusal {
             RefusalReason::TenantConcurrency => {
                 write!(f, "its tenant had as many requests open as agreed: {limit}")
             }
+            RefusalReason::WorkersBusy => f.write_str(
+                "every worker was above its mode's own threshold, or would not take it, and the \
+                 mode holds nothing",
+            ),
             RefusalReason::TooLong => {
                 write!(f, "it can never fit any worker; the largest has room for {limit} tokens")
             }

@@ -91,6 +91,8 @@ pub struct Core {
     reservations: BTreeMap<u32, Reservation>,
     /// Slots whose room may have grown since the queue was looked at.
     dirty: BTreeSet<u32>,
+    /// Slots that were passed over since they run far more than their part.
+    crowded: BTreeSet<u32>,
     /// Marks on workers, by the moment they end.
     marks: BTreeSet<(Moment, u32)>,
     round_robin: RoundRobin,
@@ -121,6 +123,7 @@ impl Core {
             promises: Vec::new(),
             reservations: BTreeMap::new(),
             dirty: BTreeSet::new(),
+            crowded: BTreeSet::new(),
             marks: BTreeSet::new(),
             round_robin: RoundRobin::default(),
             parked: Parked::default(),

@@ -27,6 +27,7 @@ pub(crate) struct Pace {
     prefill_secs: RunningMean<PACE_WINDOW>,
     prefill_tokens: RunningMean<PACE_WINDOW>,
     token_secs: RunningMean<PACE_WINDOW>,
+    stay: RunningMean<PACE_WINDOW>,
     uncached: RunningMean<UNCACHED_WINDOW>,
 }
 
@@ -52,6 +53,7 @@ impl Pace {
     /// A request that needed so many KV tokens was on its worker for so long.
     pub(crate) fn note_finished(&mut self, need: Tokens, residence: Span) {
         self.finished = self.finished.saturating_add(1);
+        self.stay.add(residence.as_secs_f64());
         self.need.add(need.as_f64());
         self.need_secs.add(need.as_f64() * residence.as_secs_f64());
     }
@@ -94,6 +96,16 @@ impl Pace {
         Span::secs_f64(finished.max(age))
     }
 
+    /// Mean time on a worker, each request alike.
+    pub(crate) fn stay_mean(&self) -> Span {
+        Span::secs_f64(self.stay.get().unwrap_or(0.0))
+    }
+
+    /// Seconds from one token of a request to the next; 0 before any was measured.
+    pub(crate) fn token_secs(&self) -> f64 {
+        self.token_secs.get().unwrap_or(0.0)
+    }
+
     /// Mean uncached tokens of an arrival, at least 1.
     pub(crate) fn uncached_mean(&self) -> f64 {
         self.uncached.get().unwrap_or(1.0).max(1.0)
@@ -109,7 +121,7 @@ impl Pace {
 
     /// Time on a worker of a request with so much prefill before and with it and so much output.
     pub(crate) fn stay(&self, prefill: Tokens, output: Tokens) -> Span {
-        let decode = Span::secs_f64(self.token_secs.get().unwrap_or(0.0) * output.as_f64());
+        let decode = Span::secs_f64(self.token_secs() * output.as_f64());
         self.prefill(prefill) + decode
     }
 }

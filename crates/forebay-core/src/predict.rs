@@ -6,6 +6,7 @@
 //! give it against those that wait too.
 
 use crate::Core;
+use crate::fleet::{Flight, Leg, Projection};
 use crate::request::{ClassId, TenantId};
 use crate::units::{Moment, Span, Tokens};
 
@@ -13,6 +14,30 @@ use crate::units::{Moment, Span, Tokens};
 const WEIGHED_MAX: usize = 64;
 
 impl Core {
+    /// A request as the projection of a worker sees it.
+    pub(crate) fn leg(&self, (own, output): (Tokens, Tokens), prefill: Tokens) -> Leg {
+        let prefill = self.pace.prefill(prefill).as_secs_f64();
+        Leg::new((own, output), self.now, None, prefill, self.pace.token_secs())
+    }
+
+    /// Projects anew what the worker's requests will hold, after they have changed.
+    pub(crate) fn project(&mut self, slot: u32) {
+        let Self { fleet, flights, pace, now, settings, .. } = self;
+        let token_secs = pace.token_secs();
+        fleet.change(slot, *now, settings, |worker| {
+            let leg = |flight: &Flight| {
+                let prefill = pace.prefill(flight.prefill);
+                let left = prefill.as_secs_f64() - now.since(flight.dispatched).as_secs_f64();
+                let sizes = (flight.own, flight.reserve);
+                Leg::new(sizes, *now, flight.first_token, left.max(0.0), token_secs)
+            };
+            let running = worker.running.iter().filter_map(|request| flights.get(request));
+            let legs = running.map(leg).collect();
+            let prompts = worker.prompts(settings.block_size);
+            worker.projection = Projection::new(legs, prompts, *now, token_secs);
+        });
+    }
+
     /// The fraction of the fleet that the flow gets, in competition with all that wait.
     pub(crate) fn fraction(&self, class: ClassId, tenant: TenantId) -> f64 {
         let settings = &self.settings;
@@ -56,22 +81,31 @@ impl Core {
         self.time_to_run(need.as_f64(), self.fraction(class, tenant))
     }
 
-    /// What first-come would make a request wait that arrives in the flow now: for the KV room, or
-    /// for the prefill, of everything of the flow that waits and everything that runs, whichever
-    /// takes longer.
+    /// What first-come would make a request wait that arrives in the flow now: for the KV room, for
+    /// the prefill, or for the sequences of everything of the flow that waits and everything that
+    /// runs, whichever takes longest.
     pub(crate) fn first_come_wait(&self, class: ClassId, tenant: TenantId) -> Span {
         self.queue_wait(class, tenant) + self.in_flight_wait()
     }
 
     fn queue_wait(&self, class: ClassId, tenant: TenantId) -> Span {
-        let work = self.queue.flow(class, tenant).map_or(Tokens::ZERO, |flow| flow.work);
-        let work = work.as_f64() / self.fraction(class, tenant);
-        self.drain(class, tenant).max(self.prefill_time(work))
+        let Some(flow) = self.queue.flow(class, tenant) else { return Span::ZERO };
+        let fraction = self.fraction(class, tenant);
+        let prefill = self.prefill_time(flow.work.as_f64() / fraction);
+        let seqs = self.seqs_time(flow.len() as f64 / fraction);
+        self.drain(class, tenant).max(prefill).max(seqs)
+    }
+
+    /// The time in which so many requests get a sequence of an engine.
+    fn seqs_time(&self, requests: f64) -> Span {
+        let seqs_max = self.fleet.seqs_max().max(1) as f64;
+        self.pace.stay_mean().scaled(requests / seqs_max)
     }
 
     fn in_flight_wait(&self) -> Span {
         let room = self.time_to_run(self.fleet.committed().as_f64(), 1.0);
-        room.max(self.prefill_time(self.fleet.backlog().as_f64()))
+        let seqs = self.seqs_time(self.flights.len() as f64);
+        room.max(self.prefill_time(self.fleet.backlog().as_f64())).max(seqs)
     }
 
     /// The time that the fleet takes to compute so many uncached tokens.
@@ -107,7 +141,8 @@ impl Core {
         let promises = &self.promises[usize::from(class.0)];
         let queued = self.queue.flow(class, tenant).map_or(Tokens::ZERO, |flow| flow.need);
         let fraction = promises.usual_fraction().min(self.fraction(class, tenant));
-        self.time_to_run((queued + promises.owed() + need).as_f64(), fraction)
+        let room = self.time_to_run((queued + promises.owed() + need).as_f64(), fraction);
+        room.max(self.queue_wait(class, tenant))
     }
 
     /// How long a request of the flow with this need will wait, once `owed` has run before it.
@@ -119,10 +154,13 @@ impl Core {
         owed: Tokens,
     ) -> Span {
         let free = self.fleet.limit().saturating_sub(self.fleet.committed());
-        if self.queue.len() == 0 && need + owed <= free {
+        let has_seqs = (self.flights.len() as u64) < self.fleet.seqs_max();
+        if self.queue.len() == 0 && need + owed <= free && has_seqs {
             return Span::ZERO;
         }
         let queued = self.queue.flow(class, tenant).map_or(Tokens::ZERO, |flow| flow.need);
-        self.time_to_run((queued + owed + need).as_f64(), self.fraction(class, tenant))
+        let fraction = self.fraction(class, tenant);
+        let room = self.time_to_run((queued + owed + need).as_f64(), fraction);
+        room.max(self.queue_wait(class, tenant))
     }
 }

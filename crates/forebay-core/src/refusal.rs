@@ -20,6 +20,9 @@ pub enum RefusalReason {
     TenantTokens,
     /// Its tenant has as many requests open as agreed.
     TenantConcurrency,
+    /// Every worker is above its mode's own threshold, or would not take the request, and the mode
+    /// does not hold requests.
+    WorkersBusy,
     /// It can never fit any worker.
     TooLong,
     /// There is no worker to run it, and its class doesn't wait for one.
@@ -38,13 +41,14 @@ pub enum RefusalReason {
 
 impl RefusalReason {
     /// All reasons, in the order of the reference.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::QueueFull,
         Self::Shed,
         Self::WaitedTooLong,
         Self::TenantRate,
         Self::TenantTokens,
         Self::TenantConcurrency,
+        Self::WorkersBusy,
         Self::TooLong,
         Self::NoWorker,
         Self::Draining,
@@ -63,6 +67,7 @@ impl RefusalReason {
             Self::TenantRate => "tenant_rate",
             Self::TenantTokens => "tenant_tokens",
             Self::TenantConcurrency => "tenant_concurrency",
+            Self::WorkersBusy => "workers_busy",
             Self::TooLong => "too_long",
             Self::NoWorker => "no_worker",
             Self::Draining => "draining",
@@ -79,6 +84,7 @@ impl RefusalReason {
             Self::QueueFull
             | Self::Shed
             | Self::WaitedTooLong
+            | Self::WorkersBusy
             | Self::NoWorker
             | Self::Draining => 503,
             Self::TenantRate | Self::TenantTokens | Self::TenantConcurrency => 429,

@@ -30,6 +30,7 @@ impl Core {
             let predicted = if predicted == Span::ZERO { took } else { predicted };
             worker.capacity.observe(self.now, (took, predicted), committed, residence);
         });
+        self.project(slot);
         self.dirty.insert(slot);
     }
 
@@ -42,6 +43,7 @@ impl Core {
             flight.need += more;
             let slot = flight.slot;
             self.fleet.change(slot, self.now, &self.settings, |worker| worker.reserved += more);
+            self.project(slot);
         }
     }
 
@@ -54,7 +56,7 @@ impl Core {
             Outcome::ClientFault => {}
             Outcome::Rejected => {
                 self.mark(flight.slot);
-                return self.run_again(flight, RefusalReason::QueueFull);
+                return self.run_again(flight, RefusalReason::WorkersBusy);
             }
             Outcome::Broke => {
                 self.mark(flight.slot);
@@ -86,6 +88,7 @@ impl Core {
         self.fleet.change(flight.slot, self.now, &self.settings, |worker| {
             worker.release(flight, &self.settings);
         });
+        self.project(flight.slot);
         self.dirty.insert(flight.slot);
         self.pace.note_landed(flight.need_at_dispatch, flight.dispatched);
         let key = (flight.arrival.class, flight.arrival.tenant);
@@ -109,7 +112,8 @@ impl Core {
         let holds = matches!(self.settings.mode, Mode::Hold(_));
         // Backpressure costs a held request nothing but time, which its class bounds.
         let spent = flight.attempt >= self.settings.limits.attempts_max;
-        if flight.first_token.is_some() || spent && !(holds && reason == RefusalReason::QueueFull) {
+        if flight.first_token.is_some() || spent && !(holds && reason == RefusalReason::WorkersBusy)
+        {
             return self.fail(&flight, reason);
         }
         let settings = *self.settings.class(flight.arrival.class);
@@ -145,7 +149,7 @@ impl Core {
     /// Tells the client that a worker failed it.
     pub(crate) fn fail(&mut self, flight: &Flight, reason: RefusalReason) {
         self.tenants.close(flight.arrival.tenant);
-        let probe = (reason == RefusalReason::QueueFull).then_some(self.settings.limits.mark);
+        let probe = (reason == RefusalReason::WorkersBusy).then_some(self.settings.limits.mark);
         let refusal = Refusal {
             reason,
             class: flight.arrival.class,

@@ -24,9 +24,10 @@ pub enum Cause {
 /// What the gate saw of the chosen worker, before the request was committed to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GateView {
-    /// Tokens committed already.
+    /// Tokens that its requests will hold at the worst moment to come.
     pub committed: Tokens,
-    /// Tokens that the request adds: new unique blocks, its tail, and its expected output.
+    /// What the request adds to that: new unique blocks, its tail, and its expected output, as far
+    /// as others are still there by then.
     pub need: Tokens,
     /// The worker's KV capacity, known or learned.
     pub capacity: Tokens,

@@ -83,7 +83,7 @@ fn a_pushing_mode_tries_another_worker_and_passes_backpressure_on() {
     let mut world = World::new(in_mode("round-robin"), &[10_000, 10_000]);
     assert_eq!(world.arrive(request(1, 100)), [Event::Ran(1, 0)]);
     assert_eq!(world.end(1, Outcome::Rejected), [Event::Ran(1, 1)]);
-    let refused = [Event::Refused(1, RefusalReason::QueueFull)];
+    let refused = [Event::Refused(1, RefusalReason::WorkersBusy)];
     assert_eq!(world.end(1, Outcome::Rejected), refused);
     world.pass(Span::secs(2));
     assert_eq!(world.arrive(request(2, 100)).len(), 1, "marks expire");

@@ -1,4 +1,4 @@
-//! `hold`: requests wait until a worker has room, in an order that is short, fair and without a scale.
+//! `hold`: requests wait until a worker has room, in an order that is short, fair and scale-free.
 
 mod world;
 
@@ -190,4 +190,39 @@ fn the_pair_modes_differ_only_in_order_and_gate() {
     assert_eq!(world.arrive(request(1, 1500)), [Event::Ran(1, 0)]);
     assert_eq!(world.arrive(request(2, 1500)), [Event::Ran(2, 0)]);
     assert_eq!(world.core.queue_len(), 0);
+}
+
+#[test]
+fn a_popular_prompt_does_not_sink_the_worker_that_got_it_first() {
+    let mut world = World::new(settings(), &[100_000; 4]);
+    let popular = request_with_prefix(0, 2048, 7, 32);
+    world.observe(0, Observation::Stored(popular.blocks));
+    for id in 1..=100 {
+        let events = world.arrive(request_with_prefix(id, 2048, 7, 32));
+        let [Event::Ran(ran, worker)] = events[..] else { panic!("it runs: {events:?}") };
+        world.first_token(ran);
+        world.observe(worker, Observation::Stored(request_with_prefix(0, 2048, 7, 32).blocks));
+    }
+    let most = world.core.workers().iter().map(|worker| worker.running).max();
+    assert!(most <= Some(46), "no worker runs much more than its quarter: {most:?}");
+}
+
+#[test]
+fn long_answers_that_end_one_after_the_other_are_let_in_beside_each_other() {
+    let mut settings = settings();
+    settings.expected_output = Some(Tokens(1000));
+    let mut world = World::new(settings, &[10_000]);
+    // One goes through, so that a decode step is measured: 0.1 s.
+    world.arrive(request(0, 100));
+    world.first_token(0);
+    world.pass(Span::secs(100));
+    world.end(0, forebay_core::Outcome::Completed { output: Tokens(1001) });
+    let mut ran = 0;
+    for id in 1..=15 {
+        ran += world.arrive(request(id, 100)).len();
+        world.first_token(id);
+        world.pass(Span::secs(7));
+    }
+    // Final sizes add up to 16,500; staggered by 7 s of 100 s they hold less than 10,000 at a time.
+    assert!(ran >= 14, "{ran} of 15 were let in at once, where final sizes allow 9");
 }

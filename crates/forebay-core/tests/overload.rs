@@ -241,7 +241,7 @@ fn dynamo_1_2_refuses_when_every_worker_is_above_its_threshold_and_the_others_do
         // 48 blocks are in use by then, of 32.
         let prompt = world::request_with_prefix(9, 1024, 0, 0);
         let expected =
-            if refuses { Event::Refused(9, RefusalReason::Shed) } else { Event::Ran(9, 0) };
+            if refuses { Event::Refused(9, RefusalReason::WorkersBusy) } else { Event::Ran(9, 0) };
         assert_eq!(world.arrive(prompt), [expected], "{mode}");
     }
 }

@@ -292,7 +292,11 @@ impl Story {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 400,
+        failure_persistence: None,
+        ..Default::default()
+    })]
 
     #[test]
     fn each_request_leaves_once_and_everything_settles(

@@ -23,6 +23,8 @@ const STEP_DOWN: f64 = 0.04;
 const STEP_DOWN_MAX: f64 = 0.12;
 /// How much f is raised at once: slowly, since a cliff lies above.
 const STEP_UP: f64 = 0.005;
+/// A window is at least this part of a mean residence, which is how long a change takes to show.
+const WINDOW_PART: f64 = 1.0;
 /// Fewest finished requests that a window is judged by.
 const FINISHED_MIN: u32 = 20;
 
@@ -77,7 +79,9 @@ impl Gate {
         // A counter that went back belongs to an engine that was restarted: it counts from 0 again.
         let before = self.preemptions_total.replace(preemptions_total).unwrap_or(preemptions_total);
         self.preempted += preemptions_total.checked_sub(before).unwrap_or(preemptions_total);
-        if now.since(self.window_start) < residence || self.finished < FINISHED_MIN {
+        if now.since(self.window_start) < residence.scaled(WINDOW_PART)
+            || self.finished < FINISHED_MIN
+        {
             return false;
         }
         let share = self.preempted as f64 / f64::from(self.finished);

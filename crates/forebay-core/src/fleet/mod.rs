@@ -5,6 +5,7 @@ mod capacity;
 mod gate;
 mod index;
 mod mirror;
+mod projection;
 mod worker;
 
 use std::cmp::Reverse;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 pub(crate) use active::ActiveBlocks;
 pub(crate) use active::Fixed;
 pub(crate) use index::{Group, Slots};
+pub(crate) use projection::{Leg, Projection};
 pub(crate) use worker::{Flight, Worker, tail};
 
 use self::index::BlockIndex;
@@ -22,6 +24,16 @@ use crate::input::WorkerProfile;
 use crate::request::{Arrival, WorkerId};
 use crate::settings::{Knowledge, Settings};
 use crate::units::{BlockHash, Moment, Tokens};
+
+/// A worker is crowded from this many times its part of the requests on the fleet; half again is
+/// more than chance makes of an even spread of a hundred.
+const CROWD_FACTOR: f64 = 1.5;
+/// Part of a worker's KV that must be free for it to be an alternative to a crowded one.
+const SPARE_PART: f64 = 0.125;
+/// Workers that are looked at as alternatives.
+const SPARE_WORKERS_MAX: usize = 64;
+/// And this many requests more, so that small numbers crowd nobody.
+const CROWD_SLACK: f64 = 8.0;
 
 /// Where an open worker stands in the orders of the fleet.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +52,7 @@ pub(crate) struct Fleet {
     standings: Vec<Option<Standing>>,
     /// Open workers by backlog, then KV committed, then id: the emptiest first.
     emptiest: BTreeSet<(Tokens, Tokens, WorkerId)>,
-    /// Open workers by room, the roomiest first.
+    /// Open workers by what is free now, the roomiest first.
     roomiest: BTreeSet<(Reverse<Tokens>, WorkerId)>,
     /// Open workers that run nothing.
     idle_len: usize,
@@ -48,6 +60,12 @@ pub(crate) struct Fleet {
     usable: Vec<u32>,
     /// KV that may be committed over all usable workers.
     limit: Tokens,
+    /// KV of all usable workers.
+    capacity: Tokens,
+    /// Requests on all workers.
+    running: usize,
+    /// Requests that all usable workers together may run at once.
+    seqs_max: u64,
     /// KV of the smallest usable worker.
     capacity_min: Tokens,
     /// KV that is committed over all workers.
@@ -72,8 +90,9 @@ impl Fleet {
     ) -> T {
         let worker = self.slots[slot as usize].as_mut().expect("a slot in use has a worker");
         let before = (worker.is_usable(now), worker.limit(), worker.committed(settings.block_size));
-        let backlog = worker.backlog;
+        let (backlog, running) = (worker.backlog, worker.running.len());
         let result = change(worker);
+        self.running = self.running + worker.running.len() - running;
         self.backlog = self.backlog - backlog + worker.backlog;
         self.committed = self.committed - before.2 + worker.committed(settings.block_size);
         self.stand(slot, now, settings);
@@ -99,6 +118,30 @@ impl Fleet {
         self.by_id.values().map(|slot| (*slot, self.at(*slot)))
     }
 
+    /// Whether the worker runs far more requests than its part of the fleet's, by capacity, while
+    /// another that runs less has KV to spare: a cached prefix is no reason to crowd one worker.
+    pub(crate) fn is_crowded(&self, slot: u32) -> bool {
+        let running = |slot: u32| self.at(slot).running.len() as f64;
+        let part = |slot: u32| {
+            let capacity = self.at(slot).capacity.tokens().as_f64();
+            capacity / self.capacity.as_f64().max(1.0) * self.running as f64
+        };
+        if running(slot) < CROWD_FACTOR * part(slot) + CROWD_SLACK {
+            return false;
+        }
+        let has_room = |other: &u32| {
+            let worker = self.at(*other);
+            let spare = worker.free().as_f64() > SPARE_PART * worker.limit().as_f64();
+            spare && running(*other) < part(*other)
+        };
+        self.usable.iter().take(SPARE_WORKERS_MAX).any(has_room)
+    }
+
+    /// Requests that all usable workers together may run at once.
+    pub(crate) fn seqs_max(&self) -> u64 {
+        self.seqs_max
+    }
+
     /// Number of workers known.
     pub(crate) fn len(&self) -> usize {
         self.by_id.len()
@@ -119,10 +162,10 @@ impl Fleet {
         self.roomiest.iter().map(|(_, id)| self.by_id[id])
     }
 
-    /// Whether no open worker has so much room, nor is idle and takes what comes.
+    /// Whether no open worker has so much free now, nor is idle and takes what comes.
     pub(crate) fn is_full_for(&self, need: Tokens) -> bool {
-        let roomiest = self.roomiest.first().map_or(Tokens::ZERO, |(Reverse(room), _)| *room);
-        self.idle_len == 0 && roomiest < need
+        let most = self.roomiest.first().map_or(Tokens::ZERO, |(Reverse(free), _)| *free);
+        self.idle_len == 0 && most < need
     }
 
     /// Number of open workers.
@@ -253,10 +296,9 @@ impl Fleet {
             return;
         }
         let committed = worker.committed(settings.block_size);
-        let room = worker.room(settings.block_size);
         let standing = Standing {
             empty: (worker.backlog, committed, worker.id),
-            roomy: (Reverse(room), worker.id),
+            roomy: (Reverse(worker.free()), worker.id),
             is_idle: worker.running.is_empty(),
         };
         self.emptiest.insert(standing.empty);
@@ -280,8 +322,12 @@ impl Fleet {
             |slot: &u32| slots[*slot as usize].as_ref().is_some_and(|worker| worker.is_usable(now));
         usable.extend(by_id.values().copied().filter(is_usable));
         self.limit = Tokens(self.usable.iter().map(|slot| self.at(*slot).limit().0).sum());
-        let capacities = self.usable.iter().map(|slot| self.at(*slot).capacity.tokens());
-        self.capacity_min = capacities.min().unwrap_or_default();
+        let capacity = |slot: &u32| self.at(*slot).capacity.tokens();
+        let smallest = self.usable.iter().map(capacity).min().unwrap_or_default();
+        let sum = self.usable.iter().map(|slot| capacity(slot).0).sum();
+        (self.capacity_min, self.capacity) = (smallest, Tokens(sum));
+        let seqs = self.usable.iter().map(|slot| u64::from(self.at(*slot).profile.seqs_max));
+        self.seqs_max = seqs.sum();
     }
 }
 

@@ -6,6 +6,7 @@ use super::active::ActiveBlocks;
 use super::capacity::Capacity;
 use super::gate::Gate;
 use super::mirror::Mirror;
+use super::projection::Projection;
 use crate::input::WorkerProfile;
 use crate::queue::Held;
 use crate::request::{Arrival, RequestId, WorkerId};
@@ -30,6 +31,8 @@ pub(crate) struct Flight {
     pub(crate) need: Tokens,
     /// What was expected at its dispatch.
     pub(crate) need_at_dispatch: Tokens,
+    /// Of that, the prompt: its tail, and the blocks that nobody held before it.
+    pub(crate) own: Tokens,
     pub(crate) first_token: Option<Moment>,
     pub(crate) attempt: u32,
     /// The part of its worker that it was expected to need, which its class and tenant hold.
@@ -55,6 +58,8 @@ pub(crate) struct Worker {
     /// Uncached tokens dispatched whose first token has not come.
     pub(crate) backlog: Tokens,
     pub(crate) running: BTreeSet<RequestId>,
+    /// What its requests will hold, as of its last change.
+    pub(crate) projection: Projection,
     pub(crate) mirror: Mirror,
 }
 
@@ -78,13 +83,14 @@ impl Worker {
             reserved: Tokens::ZERO,
             backlog: Tokens::ZERO,
             running: BTreeSet::new(),
+            projection: Projection::default(),
             mirror: Mirror::default(),
         }
     }
 
     /// KV tokens that its requests hold and will hold on average.
     pub(crate) fn committed(&self, block_size: u32) -> Tokens {
-        Tokens(self.active.len() * u64::from(block_size)) + self.tails + self.reserved
+        self.prompts(block_size) + self.reserved
     }
 
     /// KV tokens that may be committed.
@@ -92,9 +98,19 @@ impl Worker {
         Tokens((self.capacity.tokens().as_f64() * self.gate.fraction()) as u64)
     }
 
-    /// KV tokens that may still be committed.
-    pub(crate) fn room(&self, block_size: u32) -> Tokens {
-        self.limit().saturating_sub(self.committed(block_size))
+    /// Prompt tokens that its requests hold.
+    pub(crate) fn prompts(&self, block_size: u32) -> Tokens {
+        Tokens(self.active.len() * u64::from(block_size)) + self.tails
+    }
+
+    /// KV tokens that are free now, within the gate.
+    pub(crate) fn free(&self) -> Tokens {
+        self.limit().saturating_sub(self.projection.held())
+    }
+
+    /// KV tokens that are free at the worst moment to come, within the gate.
+    pub(crate) fn room(&self) -> Tokens {
+        self.limit().saturating_sub(self.projection.peak())
     }
 
     /// Whether it may be sent anything at all.

@@ -23,6 +23,10 @@
 //!
 //! `first-come` is the same gate with the order of arrival, strictly: what the order is worth.
 //!
+//! A worker that runs half again more than its part of the fleet's requests is passed over while
+//! another has room, whatever it has cached: a popular prompt must not sink the worker that got it
+//! first.
+//!
 //! Work per input is bounded. An arrival is tried on the holders of its prefix and the emptiest
 //! workers; every other input looks at the workers whose room may have grown, and there at most
 //! [`LOOKED_AT_MAX`] candidates.
@@ -43,6 +47,8 @@ const LOOKED_AT_MAX: usize = 64;
 const HOLDERS_MAX: usize = 8;
 /// Most requests past their promise that are tried on one worker before the order has its say.
 const PROMISED_MAX: usize = 8;
+/// Crowded workers that are looked at again in one go.
+const CROWDED_MAX: usize = 8;
 /// How far requests that were passed are counted, for explanations.
 pub(crate) const PASSED_MAX: usize = 100;
 /// Candidates kept for explanations.
@@ -95,9 +101,21 @@ impl Core {
 
     /// Fills the workers whose room may have grown, the emptiest first.
     fn fill(&mut self, order: HoldOrder) {
-        while let Some(slot) = self.emptiest_dirty() {
-            let choice = if self.queue.len() == 0 { None } else { self.best_for(slot, order) };
-            let Some((request, cause)) = choice else {
+        loop {
+            let Some(slot) = self.emptiest_dirty().or_else(|| self.crowded_no_more()) else {
+                return;
+            };
+            if self.queue.len() == 0 {
+                self.dirty.clear();
+                self.crowded.clear();
+                return;
+            }
+            if self.fleet.is_crowded(slot) {
+                self.dirty.remove(&slot);
+                self.crowded.insert(slot);
+                continue;
+            }
+            let Some((request, cause)) = self.best_for(slot, order) else {
                 self.dirty.remove(&slot);
                 continue;
             };
@@ -106,6 +124,17 @@ impl Core {
             let candidates = vec![self.candidate(&waiting.arrival, slot)];
             self.dispatch(waiting, Choice { slot, cause, candidates });
         }
+    }
+
+    /// A worker that was passed over as crowded and is so no longer, since others have taken more.
+    fn crowded_no_more(&mut self) -> Option<u32> {
+        let Self { crowded, fleet, .. } = self;
+        crowded.retain(|slot| fleet.get(*slot).is_some());
+        let found =
+            crowded.iter().take(CROWDED_MAX).copied().find(|slot| !fleet.is_crowded(*slot))?;
+        crowded.remove(&found);
+        self.dirty.insert(found);
+        self.emptiest_dirty()
     }
 
     fn emptiest_dirty(&mut self) -> Option<u32> {
@@ -233,20 +262,28 @@ impl Core {
         if worker.running.is_empty() {
             return reservation.is_none();
         }
-        let room = worker.room(block_size).saturating_sub(leave);
-        // What can't be shared must fit in any case, and is known without looking at the blocks.
-        if tail(&waiting.arrival, block_size) + waiting.output > room {
+        // Room to leave must be there: it is kept below the capacity, wherever the gate has got to.
+        let limit = if leave > Tokens::ZERO {
+            worker.limit().min(worker.capacity.tokens()).saturating_sub(leave)
+        } else {
+            worker.limit()
+        };
+        // What can't be shared must fit now in any case, and is known without a look at the blocks.
+        let tail = tail(&waiting.arrival, block_size);
+        if tail + worker.projection.held() > limit {
             return false;
         }
         let need = worker.need(&waiting.arrival, waiting.output, block_size);
-        if need > room {
+        let own = need.saturating_sub(waiting.output);
+        if own + worker.projection.held() > limit {
             return false;
         }
-        let Some(reservation) = reservation else { return true };
         let cached = self.fleet.cached(&waiting.arrival, slot, block_size);
         let work = worker.backlog + waiting.arrival.prompt.saturating_sub(cached);
-        need + reservation.need <= room
-            || self.now + self.pace.stay(work, waiting.output) <= reservation.starts
+        let peak = worker.projection.peak_with(Some(&self.leg((own, waiting.output), work)));
+        let Some(reservation) = reservation else { return peak <= limit };
+        let ends = self.now + self.pace.stay(work, waiting.output);
+        peak <= limit && (peak + reservation.need <= limit || ends <= reservation.starts)
     }
 
     /// Tries a request that has arrived on the workers that suit it best.
@@ -259,7 +296,7 @@ impl Core {
         }
         // What can't be shared must fit somewhere in any case: most arrivals on a full fleet end
         // here.
-        if self.fleet.is_full_for(tail(arrival, self.settings.block_size) + waiting.output) {
+        if self.fleet.is_full_for(tail(arrival, self.settings.block_size)) {
             return None;
         }
         let entitlements = self.entitlements();
@@ -317,6 +354,9 @@ impl Core {
             return;
         }
         best.looked_at.push(slot);
+        if self.fleet.is_crowded(slot) {
+            return;
+        }
         if !self.fits(waiting, slot, best.leave) {
             return;
         }
@@ -336,9 +376,13 @@ impl Core {
         let worker = self.fleet.at(slot);
         let need = worker.need(&waiting.arrival, waiting.output, block_size);
         if matches!(self.settings.mode, Mode::Hold(_)) {
+            let peak = worker.projection.peak();
+            let own = need.saturating_sub(waiting.output);
+            let leg = self.leg((own, waiting.output), worker.backlog);
+            let after = worker.projection.peak_with(Some(&leg));
             why.gate = Some(GateView {
-                committed: worker.committed(block_size),
-                need,
+                committed: peak,
+                need: after.saturating_sub(peak),
                 capacity: worker.capacity.tokens(),
                 fraction: worker.gate.fraction(),
             });
@@ -361,6 +405,7 @@ impl Core {
             reserve: waiting.output,
             need,
             need_at_dispatch: need,
+            own: need.saturating_sub(waiting.output),
             first_token: None,
             attempt: waiting.attempts + 1,
             held,
@@ -376,6 +421,7 @@ impl Core {
         let request = flight.arrival.request;
         self.outputs.push_back(Output::Dispatch(request, id, Box::new(why)));
         self.flights.insert(request, flight);
+        self.project(slot);
     }
 
     /// The scale of a flow's keys as of now.

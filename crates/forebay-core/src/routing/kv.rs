@@ -7,7 +7,7 @@
 //! are in `docs/concepts/evidence.md`; the presets differ in what happens before and after the
 //! choice:
 //!
-//! | preset | before: parked while every P is above the gate | after: refused when every worker is busy |
+//! | preset | before: parked while every P is above | after: refused when every worker is busy |
 //! |---|---|---|
 //! | `dynamo-1.2` | gate 4.0 steps, first come | D > all blocks, P > 10 M, or P > 10 steps |
 //! | `dynamo-1.2-wspt` | gate 4.0 steps, least uncached first | never |

@@ -93,7 +93,7 @@ impl Core {
             })
             .collect();
         ends.sort_unstable();
-        let mut room = worker.room(block_size);
+        let mut room = worker.room();
         for (end, freed) in ends {
             room += freed;
             if need <= room {

@@ -27,6 +27,7 @@ variants! {
         0 = QueueFull, 1 = Shed, 2 = WaitedTooLong, 3 = TenantRate, 4 = TenantTokens,
         5 = TenantConcurrency, 6 = TooLong, 7 = NoWorker, 8 = Draining, 9 = UpstreamFailed,
         10 = UpstreamTimeout, 11 = Unauthenticated, 12 = Forbidden,
+        13 = WorkersBusy,
     }
 }
 

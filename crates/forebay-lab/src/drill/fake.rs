@@ -90,6 +90,7 @@ pub(crate) fn run(shape: &Shape, seed: u64) -> RunRecord {
         requests: requests.collect(),
         timeline: (0..60).map(|nth| point(nth, shape)).collect(),
         preemptions: 3,
+        queue_len_max_seen: 0,
     }
 }
 

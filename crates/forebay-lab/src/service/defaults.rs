@@ -100,8 +100,10 @@ pub(super) const FRACTION: Key = Key::number("gate", "fraction_start", (0.01, 2.
     "0.95 of the KV may be committed at the start: 0.9 to 1.0 is a plateau, 1.1 doubles the \
      mean TTFT",
 );
-pub(super) const FRACTION_MIN: Key = Key::number("gate", "fraction_min", (0.01, 2.0))
-    .or(0.80, "feedback goes no lower than 0.80: below that the makespan suffers first");
+pub(super) const FRACTION_MIN: Key = Key::number("gate", "fraction_min", (0.01, 2.0)).or(
+    0.60,
+    "feedback goes no lower than 0.60: that bears a capacity that is told a half too large",
+);
 pub(super) const FRACTION_MAX: Key = Key::number("gate", "fraction_max", (0.01, 2.0))
     .or(1.0, "feedback goes no higher than 1.0: above that preemptions cost more than they gain");
 pub(super) const BACKLOG_STEPS: Key = Key::number("gate", "backlog_steps_max", (0.01, 1e6)).or(

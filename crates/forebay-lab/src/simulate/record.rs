@@ -108,4 +108,6 @@ pub struct RunRecord {
     pub timeline: Vec<TimelinePoint>,
     /// Preemptions over all engines.
     pub preemptions: u64,
+    /// The most requests that ever waited in the core of one pool.
+    pub queue_len_max_seen: u64,
 }

@@ -60,6 +60,8 @@ pub struct Summary {
     /// All requests.
     #[serde(flatten)]
     pub all: Group,
+    /// The most requests that ever waited in the core of one pool.
+    pub queue_len_max_seen: u64,
     /// The requests of each class.
     pub classes: IndexMap<String, Group>,
     /// The requests of each tenant.
@@ -152,6 +154,7 @@ impl Summary {
             seed: run.seed,
             engine: run.engine.clone(),
             all: all.into_group(),
+            queue_len_max_seen: run.queue_len_max_seen,
             classes: grouped(run, &run.classes, thresholds, |one| usize::from(one.class)),
             tenants: grouped(run, &run.tenants, thresholds, |one| one.tenant as usize),
         }

@@ -80,6 +80,13 @@ fn summary(run: &RunRecord) -> Summary {
 }
 
 #[test]
+fn the_longest_queue_is_seen_and_who_pushes_to_workers_has_none() {
+    let longest = |mode| summary(&run(plan(burst(), 1, mode)).unwrap()).queue_len_max_seen;
+    assert!((1..24).contains(&longest(HOLD)), "{}", longest(HOLD));
+    assert_eq!(longest(Mode::RoundRobin), 0);
+}
+
+#[test]
 fn every_mode_serves_a_burst_that_may_wait_anywhere() {
     let kept = Mode::ALL.into_iter().filter(|mode| mode.name() != "kv:dynamo-1.2");
     for mode in kept {

@@ -278,6 +278,9 @@ impl<'t> World<'t> {
                 self.tap.said(id, self.now, &output);
                 match output {
                     Output::Sleep(alarm) => {
+                        let queue_len = self.pools[usize::from(pool)].core.queue_len() as u64;
+                        let most = &mut self.header.queue_len_max_seen;
+                        *most = queue_len.max(*most);
                         self.plan_alarm(pool, alarm.map(|(at, _)| at));
                         break;
                     }

@@ -53,6 +53,7 @@ fn run(requests: Vec<RequestRecord>) -> RunRecord {
         preemptions: requests.iter().map(|one| u64::from(one.preemptions)).sum(),
         requests,
         timeline: Vec::new(),
+        queue_len_max_seen: 0,
     }
 }
 
@@ -118,6 +119,7 @@ fn keys_come_in_the_order_of_the_reference() {
         "preemptions",
         "output_tokens_per_s",
         "goodput_share",
+        "queue_len_max_seen",
         "classes",
         "tenants",
     ];

@@ -99,5 +99,6 @@ pub(super) fn header(plan: &Plan) -> RunRecord {
         requests: Vec::new(),
         timeline: Vec::new(),
         preemptions: 0,
+        queue_len_max_seen: 0,
     }
 }

@@ -239,6 +239,11 @@ impl Description {
         }
     }
 
+    /// Arrivals per second; of sessions, where the kinds have turns.
+    pub fn arrivals_per_s(&self) -> f64 {
+        self.per_s
+    }
+
     /// The length of one window. All arrivals of a window are drawn together.
     pub(super) fn window_s(&self) -> f64 {
         window_s(self.per_s, self.bursts)
