@@ -97,6 +97,7 @@ impl Core {
             self.queue.set_deadline(request, deadline);
         }
         self.expire();
+        slots.iter().for_each(|slot| self.project(*slot));
         self.dirty.extend(slots);
         self.change_mode(mode_before);
     }

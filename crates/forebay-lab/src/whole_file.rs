@@ -116,6 +116,47 @@ pub fn is_stream(named: &Path) -> bool {
         || fs::metadata(named).is_ok_and(|there| !there.is_file() && !there.is_dir())
 }
 
+/// An output that is named twice, or that is an input as well.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {option} would replace {other}\nhint: name another file", file.display())]
+pub struct Clash {
+    /// The file.
+    pub file: PathBuf,
+    /// Which output it is, as a word of the command line.
+    pub option: &'static str,
+    /// What it would replace.
+    pub other: &'static str,
+}
+
+/// Refuses outputs that would replace each other, or an input. Whatever takes a stream of bytes
+/// takes several.
+pub fn apart(outputs: &[(&'static str, PathBuf)], inputs: &[&Path]) -> Result<(), Clash> {
+    let files = outputs.iter().filter(|(_, file)| !is_stream(file));
+    let files: Vec<(&'static str, &Path, PathBuf)> =
+        files.map(|(option, file)| (*option, file.as_path(), identity(file))).collect();
+    let inputs: Vec<PathBuf> = inputs.iter().map(|file| identity(file)).collect();
+    for (nth, (option, file, is)) in files.iter().enumerate() {
+        let clash = |other| Err(Clash { file: file.to_path_buf(), option, other });
+        if inputs.contains(is) {
+            return clash("a file that the run reads");
+        }
+        if let Some((other, ..)) = files[..nth].iter().find(|(_, _, earlier)| earlier == is) {
+            return clash(other);
+        }
+    }
+    Ok(())
+}
+
+/// The same path for every way to name a file, as far as its folder is there.
+fn identity(named: &Path) -> PathBuf {
+    let file = followed(named).unwrap_or_else(|_| named.to_owned());
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match (fs::canonicalize(folder.unwrap_or(Path::new("."))), file.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => file,
+    }
+}
+
 /// The file that a chain of symbolic links leads to, whether or not it is there.
 pub(crate) fn followed(named: &Path) -> io::Result<PathBuf> {
     let mut file = named.to_owned();
@@ -145,7 +186,7 @@ mod tests {
     use std::io::Write;
     use std::path::{Path, PathBuf};
 
-    use super::WholeFile;
+    use super::{WholeFile, apart};
 
     /// An empty folder of this test's own.
     fn scratch(name: &str) -> PathBuf {
@@ -185,6 +226,27 @@ mod tests {
         assert!(WholeFile::create(&folder).unwrap_err().to_string().contains("it is a folder"));
         let missing = folder.join("no such folder").join("file");
         assert!(WholeFile::create(&missing).unwrap_err().to_string().contains("hint: "));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn outputs_that_are_one_file_by_any_name_are_refused() {
+        let folder = scratch("apart");
+        fs::create_dir(folder.join("deep")).unwrap();
+        fs::write(folder.join("trace"), "").unwrap();
+        std::os::unix::fs::symlink("trace", folder.join("link")).unwrap();
+        let at = |name: &str| folder.join(name);
+        let told = |outputs: &[(&'static str, PathBuf)], inputs: &[&Path]| {
+            apart(outputs, inputs).unwrap_err().to_string()
+        };
+        assert_eq!(apart(&[("--a", at("x")), ("--b", at("y"))], &[&at("trace")]), Ok(()));
+        let twice = told(&[("--a", at("x")), ("--b", at("deep/../x"))], &[]);
+        assert!(twice.contains("--b would replace --a\nhint: "), "{twice}");
+        let input = told(&[("--a", at("link"))], &[&at("trace")]);
+        assert!(input.contains("--a would replace a file that the run reads"), "{input}");
+        let null = PathBuf::from("/dev/null");
+        assert_eq!(apart(&[("--a", null.clone()), ("--b", null)], &[]), Ok(()));
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[cfg(unix)]

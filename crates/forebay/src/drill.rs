@@ -1,7 +1,6 @@
 //! Runs several ways of routing against the same requests and judges them: `forebay drill`.
 
 use std::fs;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -13,6 +12,8 @@ use forebay_lab::drill::{self, ARMS, Design, Mode, table};
 use forebay_lab::engine::Preset;
 use forebay_lab::report::{self, Origin};
 use forebay_lab::service::Service;
+
+use crate::talk::{print, say};
 
 /// Runs several ways of routing over the same requests, and judges each.
 ///
@@ -34,7 +35,7 @@ pub(crate) struct Args {
     #[arg(hide_default_value = true)]
     synth: String,
     /// Rate in multiples of the trace's
-    #[arg(long, value_name = "X", default_value_t = 1.0, help_heading = "Load")]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, help_heading = "Load")]
     scale: f64,
     /// Number of seeds, from 1 on
     #[arg(long, value_name = "COUNT", default_value_t = 3, help_heading = "Load")]
@@ -85,20 +86,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         drill::hold(design, &stage, &|| progress.advance())?
     };
     for note in held.notes() {
-        writeln!(io::stderr(), "note: {}: {note}", held.trace)?;
+        say(&format!("note: {}: {note}", held.trace));
     }
-    let mut out = io::stdout().lock();
     if args.json {
         for run in &held.runs {
-            writeln!(out, "{}", run.summary)?;
+            print(&format!("{}\n", run.summary))?;
         }
-        writeln!(out, "{}", report::verdicts_json(&held))?;
+        print(&format!("{}\n", report::verdicts_json(&held)))?;
     } else {
-        out.write_all(table::render(&held).as_bytes())?;
+        print(&table::render(&held))?;
     }
     if let (Some(folder), Some(origin)) = (&args.out, &origin) {
         report::write(&held, origin, folder)?;
-        writeln!(io::stderr(), "report: {}", folder.join("index.html").display())?;
+        say(&format!("report: {}", folder.join("index.html").display()));
     }
     Ok(ExitCode::from(held.exit_code()))
 }

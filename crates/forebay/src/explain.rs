@@ -1,8 +1,9 @@
 //! Explains what was decided about one request: `forebay explain`.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+
+use crate::talk::print;
 
 /// Explains what was decided about one request, a paragraph for each decision.
 #[derive(Debug, clap::Args)]
@@ -18,6 +19,6 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let text = forebay_lab::recording::explain(&args.file, args.request)?;
-    writeln!(std::io::stdout(), "{text}")?;
+    print(&format!("{text}\n"))?;
     Ok(ExitCode::SUCCESS)
 }

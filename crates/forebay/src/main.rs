@@ -5,6 +5,7 @@ mod explain;
 mod replay;
 mod scenario;
 mod simulate;
+mod talk;
 mod trace;
 
 use std::process::ExitCode;
@@ -39,10 +40,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args),
     };
     done.unwrap_or_else(|error| {
-        #[expect(clippy::print_stderr, reason = "this is where talk goes to")]
-        {
-            eprintln!("error: {error:#}");
-        }
+        talk::say(&format!("error: {error:#}"));
         ExitCode::from(2)
     })
 }

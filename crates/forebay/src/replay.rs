@@ -1,8 +1,9 @@
 //! Decides a recorded run again: `forebay replay`.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+
+use crate::talk::print;
 
 /// Decides a recorded run again and compares every decision.
 ///
@@ -17,6 +18,6 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let report = forebay_lab::recording::replay(&args.file)?;
-    writeln!(std::io::stdout(), "{report}")?;
+    print(&format!("{report}\n"))?;
     Ok(if report.is_equal() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

@@ -1,10 +1,12 @@
 //! Checks claims about the whole: `forebay scenario`.
 
-use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use forebay_lab::scenario::Scenario;
+use forebay_lab::scenario::{LOADS, Scenario};
+use forebay_lab::whole_file::apart;
+
+use crate::talk::print;
 
 /// Checks claims about a fleet under load and faults.
 #[derive(Debug, clap::Args)]
@@ -31,11 +33,19 @@ struct RunArgs {
     #[arg(long, value_name = "SEED")]
     seed: Vec<u64>,
     /// Run with this factor on every load only; repeat it for several. Else with those of the file.
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "FACTOR", value_parser = load)]
     load: Vec<f64>,
     /// Record the run, which must be one, for `forebay replay` and `forebay explain`.
     #[arg(long, value_name = "OUT")]
     record: Option<PathBuf>,
+}
+
+fn load(text: &str) -> Result<f64, String> {
+    let (least, most) = LOADS;
+    match text.parse::<f64>() {
+        Ok(load) if (least..=most).contains(&load) => Ok(load),
+        _ => Err(format!("a factor from {least} to {most} is expected")),
+    }
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -56,7 +66,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.record.is_some() && runs != 1 {
         anyhow::bail!("a recording holds one run, not {runs}\nhint: say `--seed` and `--load`");
     }
-    let mut stdout = std::io::stdout();
+    if let Some(file) = &args.record {
+        let files = scenarios.iter().flat_map(|one| one.recordings(file));
+        let outputs: Vec<_> = files.map(|file| ("--record", file)).collect();
+        let inputs: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
+        apart(&outputs, &inputs)?;
+    }
     let mut all_hold = true;
     for scenario in scenarios {
         for load in &scenario.loads {
@@ -66,7 +81,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                     None => scenario.run(*seed, *load)?,
                 };
                 all_hold &= verdict.holds();
-                writeln!(stdout, "{verdict}")?;
+                print(&format!("{verdict}\n"))?;
             }
         }
     }

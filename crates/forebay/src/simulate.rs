@@ -1,7 +1,6 @@
 //! Runs a trace over a simulated fleet: `forebay simulate`.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -10,12 +9,14 @@ use forebay_lab::engine::Preset;
 use forebay_lab::recording::RecordingTap;
 use forebay_lab::service::Service;
 use forebay_lab::simulate::{
-    Client, Knowledge, Mode, Plan, RunRecord, Summary, Thresholds, Tokens, run as simulate,
+    Client, Knowledge, Mode, Plan, RunRecord, Summary, Thresholds, Tokens, fleet, run as simulate,
     run_tapped, table, write_rows,
 };
 use forebay_lab::trace::synth::Description;
-use forebay_lab::trace::{Notes, Requests, open_noting};
-use forebay_lab::whole_file::WholeFile;
+use forebay_lab::trace::{Notes, Requests, Slice, open_noting};
+use forebay_lab::whole_file::{WholeFile, apart};
+
+use crate::talk::{print, say};
 
 /// Runs a trace over a simulated fleet and says what it would cost.
 ///
@@ -31,11 +32,12 @@ pub(crate) struct Args {
     /// A synthetic trace: a shipped name or a file
     #[arg(long, value_name = "NAME", help_heading = "Load")]
     synth: Option<String>,
-    /// Requests of the synthetic trace
-    #[arg(long, value_name = "N", requires = "synth", help_heading = "Load")]
+    /// At most so many requests of each trace
+    #[arg(long, value_name = "N", help_heading = "Load")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     requests: Option<u64>,
     /// Rate in multiples of the trace's
-    #[arg(long, value_name = "X", default_value_t = 1.0, help_heading = "Load")]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, help_heading = "Load")]
     scale: f64,
     /// How clients take a 503 or 429
     ///
@@ -84,7 +86,7 @@ pub(crate) struct Args {
     capacity_error: f64,
 
     /// Seed of every draw
-    #[arg(long, value_name = "S", default_value_t = 1, help_heading = "Output")]
+    #[arg(long, value_name = "SEED", default_value_t = 1, help_heading = "Output")]
     seed: u64,
     /// One JSON object a line and run
     #[arg(long, help_heading = "Output")]
@@ -116,7 +118,6 @@ impl Source {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let workers = args.fleet()?;
     if args.record.is_some() && args.trace.len() > 1 {
         anyhow::bail!("a recording holds one run\nhint: name one trace with `--record`");
     }
@@ -124,8 +125,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(file) => Service::load(file)?,
         None => Service::single(),
     };
+    let workers = args.fleet(&service)?;
+    args.check_files(&service)?;
     let mut rows = args.requests_out.as_deref().map(WholeFile::create).transpose()?;
-    let mut stdout = std::io::stdout().lock();
     for load in args.loads() {
         let notes = Notes::default();
         let (trace, requests) = args.open(&load, &notes)?;
@@ -150,12 +152,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         if let Some(rows) = &mut rows {
             write_rows(&record, rows)?;
         }
-        if args.json {
-            writeln!(stdout, "{}", summary.json())?;
-        } else {
-            write!(stdout, "{}", table(&summary))?;
+        let text = if args.json { summary.json() + "\n" } else { table(&summary) };
+        let is_read = print(&text)?;
+        for note in notes.lines() {
+            say(&format!("note: {note}"));
         }
-        say(&notes.lines(), &args.repeat(&load)?);
+        say(&format!("repeat: {}", args.repeat(&load)?));
+        if !is_read && rows.is_none() {
+            break;
+        }
     }
     if let Some(rows) = rows {
         rows.finish()?;
@@ -168,22 +173,9 @@ fn recorded(plan: Plan, file: &Path) -> anyhow::Result<RunRecord> {
     let mut tap = RecordingTap::create(file, &plan.service)?;
     let record = run_tapped(plan, &mut tap)?;
     if !tap.finish()? {
-        say_note("the recording reached its bound, and the end of the run is not in it");
+        say("note: the recording reached its bound, and the end of the run is not in it");
     }
     Ok(record)
-}
-
-#[expect(clippy::print_stderr, reason = "this is talk, not data")]
-fn say_note(note: &str) {
-    eprintln!("note: {note}");
-}
-
-#[expect(clippy::print_stderr, reason = "this is talk, not data")]
-fn say(notes: &[String], repeat: &str) {
-    for note in notes {
-        say_note(note);
-    }
-    eprintln!("repeat: {repeat}");
 }
 
 /// Where one run's requests come from.
@@ -193,11 +185,22 @@ enum Load<'a> {
 }
 
 impl Args {
-    fn fleet(&self) -> anyhow::Result<Vec<Preset>> {
+    fn fleet(&self, service: &Service) -> anyhow::Result<Vec<Preset>> {
         if self.worker.is_empty() {
-            return Ok(vec![Preset::resolve(&self.engine)?; self.workers as usize]);
+            let preset = Preset::resolve(&self.engine)?;
+            return Ok(fleet(&preset, self.workers, &service.limits)?);
         }
         self.worker.iter().map(|name| Ok(Preset::resolve(name)?)).collect()
+    }
+
+    /// Refuses outputs that would replace each other or an input, before there is any.
+    fn check_files(&self, service: &Service) -> anyhow::Result<()> {
+        let rows = self.requests_out.iter().map(|file| ("--requests-out", file.clone()));
+        let recordings = self.record.iter().flat_map(|file| RecordingTap::files(file, service));
+        let outputs: Vec<_> = rows.chain(recordings.map(|file| ("--record", file))).collect();
+        let names = self.worker.iter().chain([&self.engine]).chain(&self.synth).map(Path::new);
+        let files = self.trace.iter().chain(&self.classes).map(PathBuf::as_path);
+        Ok(apart(&outputs, &files.chain(names).collect::<Vec<_>>())?)
     }
 
     fn loads(&self) -> Vec<Load<'_>> {
@@ -212,7 +215,7 @@ impl Args {
         Ok(match load {
             Load::Trace(file) => {
                 let name = file.file_name().unwrap_or(file.as_os_str());
-                (name.to_string_lossy().into_owned(), open_noting(file, notes)?)
+                (name.to_string_lossy().into_owned(), self.first(open_noting(file, notes)?))
             }
             Load::Synth(name) => {
                 let description = Description::find(name)?;
@@ -220,6 +223,14 @@ impl Args {
                 (description.name.clone(), requests)
             }
         })
+    }
+
+    /// As many requests as are asked for.
+    fn first(&self, requests: Requests) -> Requests {
+        match self.requests {
+            Some(first) => Slice { first: Some(first), ..Slice::default() }.apply(requests),
+            None => requests,
+        }
     }
 
     /// The line that repeats the run of one load.

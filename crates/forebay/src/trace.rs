@@ -1,6 +1,6 @@
 //! Reads, changes and makes traces: `forebay trace`.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -8,6 +8,8 @@ use anyhow::bail;
 use clap::Subcommand;
 use forebay_lab::trace::synth::Description;
 use forebay_lab::trace::{self, Filter, Notes, Requests, Scaling, Slice, Span};
+
+use crate::talk::{print, say};
 
 /// Reads, changes and makes traces: who asks when, how much, and what prompts share.
 ///
@@ -132,13 +134,13 @@ struct ScaleArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Have this many times as many requests in the same time.
-    #[arg(long, value_name = "X", required_unless_present = "time", value_parser = factor)]
+    #[arg(long, value_name = "FACTOR", required_unless_present = "time", value_parser = factor)]
     rate: Option<f64>,
     /// Have the same requests in a time this many times shorter.
-    #[arg(long, value_name = "X", value_parser = factor)]
+    #[arg(long, value_name = "FACTOR", value_parser = factor)]
     time: Option<f64>,
     /// Decides which conversations stay and when copies start.
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "rate")]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "rate")]
     seed: u64,
     /// Start copies at random within this time, so that bursts do not add up.
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
@@ -159,10 +161,10 @@ struct SynthArgs {
     #[arg(value_name = "NAME")]
     name: String,
     /// Make this many requests [default: as the description says]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     requests: Option<u64>,
     /// Another seed, another trace of the same sort.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Arrivals per second; bursts keep their period [default: as the description says]
     #[arg(long, value_name = "RATE")]
@@ -172,9 +174,10 @@ struct SynthArgs {
 }
 
 fn seconds(text: &str) -> Result<Span, String> {
+    let most = trace::TIME_MAX.as_secs_f64();
     match text.parse::<f64>() {
-        Ok(seconds) if (0.0..=1e9).contains(&seconds) => Ok(Span::secs_f64(seconds)),
-        _ => Err("a number of seconds is expected, not negative".to_owned()),
+        Ok(seconds) if (0.0..=most).contains(&seconds) => Ok(Span::secs_f64(seconds)),
+        _ => Err(format!("a number of seconds is expected, from 0 to {most}")),
     }
 }
 
@@ -226,11 +229,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn stats(args: &StatsArgs, notes: &Notes) -> anyhow::Result<()> {
     let stats = trace::stats(trace::open_noting(&args.file, notes)?)?;
-    let text = if args.json { stats.to_json() } else { stats.to_string() };
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
+    print(&if args.json { stats.to_json() } else { stats.to_string() })?;
+    Ok(())
 }
 
 fn scale(args: &ScaleArgs, notes: &Notes) -> anyhow::Result<()> {
@@ -254,27 +254,26 @@ fn scale(args: &ScaleArgs, notes: &Notes) -> anyhow::Result<()> {
         Some(factor) => trace::speed_up(scaled, factor),
         None => scaled,
     };
-    write(scaled, &args.output)
+    write(trace::bounded(scaled, &args.file), &args.output)
 }
 
 /// Writes to the file or to standard output. A reader of ours that has had enough is no failure.
 fn write(requests: Requests, output: &Output) -> anyhow::Result<()> {
-    match &output.out {
-        Some(path) => {
-            let written = trace::save(path, requests)?;
+    let written = match &output.out {
+        Some(path) => trace::save(path, requests),
+        None => trace::write_requests(io::stdout().lock(), requests),
+    };
+    match (written, &output.out) {
+        (Err(error), _) if error.is_broken_pipe() => Ok(()),
+        (Err(error), _) => Err(error.into()),
+        (Ok(0), _) => {
+            say("note: no request was written: none of the trace's matches");
+            Ok(())
+        }
+        (Ok(written), Some(path)) => {
             say(&format!("{}: {written} requests", path.display()));
             Ok(())
         }
-        None => match trace::write_requests(io::stdout().lock(), requests) {
-            Err(error) if !error.is_broken_pipe() => Err(error.into()),
-            _ => Ok(()),
-        },
-    }
-}
-
-fn say(line: &str) {
-    #[expect(clippy::print_stderr, reason = "talk goes to standard error")]
-    {
-        eprintln!("{line}");
+        (Ok(_), None) => Ok(()),
     }
 }

@@ -95,6 +95,7 @@ impl Design {
         if self.arms.is_empty() {
             return refuse("no arms, so nothing to judge".to_owned(), "say --arm hold");
         }
+        stage.check(&self.workers)?;
         let twice = |(nth, arm): (usize, &Mode)| self.arms[..nth].contains(arm).then_some(*arm);
         if let Some(arm) = self.arms.iter().enumerate().find_map(twice) {
             return refuse(
@@ -188,8 +189,11 @@ pub enum DrillError {
         /// What to do about it.
         remedy: String,
     },
+    /// No run could be made.
+    #[error(transparent)]
+    Stage(#[from] SimulateError),
     /// A run could not be made.
-    #[error("{arm} on {workers} workers, seed {seed}: {source}")]
+    #[error("{arm} on {workers} workers, seed {seed}: {said}")]
     Run {
         /// The arm.
         arm: Mode,
@@ -198,7 +202,7 @@ pub enum DrillError {
         /// The seed.
         seed: u64,
         /// Why.
-        source: SimulateError,
+        said: SimulateError,
     },
 }
 
@@ -207,7 +211,7 @@ pub enum DrillError {
 pub fn hold(design: Design, stage: &Stage, done: &(dyn Fn() + Sync)) -> Result<Drill, DrillError> {
     let make = |cell: &Cell| {
         let Cell { arm, workers, seed, .. } = *cell;
-        stage.run(cell).map_err(|source| DrillError::Run { arm, workers, seed, source })
+        stage.run(cell).map_err(|said| DrillError::Run { arm, workers, seed, said })
     };
     let runs = matrix::run(&design.cells(), &make, done)?;
     Ok(Drill::of(design, runs))

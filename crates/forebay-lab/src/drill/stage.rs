@@ -79,10 +79,18 @@ impl Stage {
             && (self.scale - 1.0).abs() < f64::EPSILON
     }
 
+    /// Refuses what no cell could run with, before the first one runs.
+    pub fn check(&self, workers: &[u32]) -> Result<(), SimulateError> {
+        simulate::check_scale(self.scale)?;
+        workers
+            .iter()
+            .try_for_each(|&one| simulate::check_workers(u64::from(one), &self.service.limits))
+    }
+
     /// Runs one cell.
     pub fn run(&self, cell: &Cell) -> Result<Run, SimulateError> {
         let worker = self.worker(cell);
-        let workers = vec![worker; cell.workers as usize];
+        let workers = simulate::fleet(&worker, cell.workers, &self.service.limits)?;
         let notes = Notes::default();
         let requests = self.source.requests(cell.seed, &notes)?;
         let mut plan = Plan::new(self.source.name(), requests, workers, cell.arm);

@@ -6,10 +6,11 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use forebay_core::Span;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::step_time::StepTime;
+use super::step_time::{StepTime, Work};
 
 /// A model on an accelerator, as far as scheduling and time are concerned.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +44,13 @@ pub struct Preset {
     /// Nanoseconds of a step for each token of context of each sequence that decodes.
     pub step_decode_context_ns: f64,
 }
+
+/// The longest step of a full batch: a thousand times what engines take, and more is a mistake of
+/// unit.
+const STEP_MAX: Span = Span::secs(3600);
+/// The most KV blocks of one engine: a hundred times those of a node of today's largest
+/// accelerators, and half a gigabyte to keep track of.
+const BLOCKS_MAX: u32 = 10_000_000;
 
 /// The keys of a preset file, in the order in which they are best written.
 const KEYS: [&str; 13] = [
@@ -141,6 +149,13 @@ impl Preset {
             let what = format!("kv_tokens {} is less than one block", self.kv_tokens);
             reader.fault(line, &what, &format!("use at least block_size, {}", self.block_size));
         }
+        let blocks = self.blocks();
+        if blocks > BLOCKS_MAX {
+            let line = reader.line_of(table, "kv_tokens");
+            let what = format!("kv_tokens {} are {blocks} blocks", self.kv_tokens);
+            reader.fault(line, &what, &format!("at most {BLOCKS_MAX} blocks are modelled"));
+        }
+        self.check_step(table, reader);
         if self.batch_tokens_max < self.seqs_max {
             let line = reader.line_of(table, "batch_tokens_max");
             let what = format!(
@@ -156,6 +171,38 @@ impl Preset {
         if self.step_base_us == 0.0 && self.step_prefill_token_us == 0.0 {
             let line = reader.line_of(table, "step_base_us");
             reader.fault(line, "a prompt would take no time at all", "make step_base_us positive");
+        }
+    }
+}
+
+impl Preset {
+    /// Virtual time has an end, and steps must be short against it.
+    fn check_step(&self, table: &DeTable<'_>, reader: &mut Reader<'_>) {
+        let (batch, kv) = (u64::from(self.batch_tokens_max), u64::from(self.kv_tokens));
+        let seqs = u64::from(self.seqs_max);
+        // Each prompt token, and each sequence that decodes, attends to all that the cache holds.
+        let parts = [
+            ("step_base_us", Work::default()),
+            ("step_prefill_token_us", Work { prefill: batch, ..Work::default() }),
+            (
+                "step_prefill_context_ns",
+                Work {
+                    prefill_context_doubled: batch.saturating_mul(kv).saturating_mul(2),
+                    ..Work::default()
+                },
+            ),
+            ("step_decode_sequence_us", Work { decodes: seqs, ..Work::default() }),
+            (
+                "step_decode_context_ns",
+                Work { decode_context: seqs.saturating_mul(kv), ..Work::default() },
+            ),
+        ];
+        let longest = parts.iter().map(|(key, work)| (self.step_time().of(work, 1.0), *key)).max();
+        if let Some((span, key)) = longest.filter(|(span, _)| *span > STEP_MAX) {
+            let line = reader.line_of(table, key);
+            let what = format!("{key} makes a full step take {span}");
+            let remedy = format!("a full step may take up to {STEP_MAX}: see the unit in its name");
+            reader.fault(line, &what, &remedy);
         }
     }
 }
@@ -371,6 +418,25 @@ step_decode_context_ns = 3
         own.toml:8: a prompt would take no time at all
         hint: make step_base_us positive
         ");
+    }
+
+    #[test]
+    fn a_full_step_takes_an_hour_at_most_and_blocks_are_bounded() {
+        for (from, to, key) in [
+            ("step_base_us = 1.5e3", "step_base_us = 3.601e9", "step_base_us"),
+            ("_token_us = 20", "_token_us = 1e9", "step_prefill_token_us"),
+            ("_context_ns = 0.5", "_context_ns = 1e12", "step_prefill_context_ns"),
+            ("_sequence_us = 0", "_sequence_us = 1e12", "step_decode_sequence_us"),
+            ("_context_ns = 3", "_context_ns = 1e12", "step_decode_context_ns"),
+        ] {
+            let told = faults(&GOOD.replace(from, to));
+            let what = format!("{key} makes a full step take ");
+            assert!(told.contains(&what) && told.contains("up to 3600 s"), "{told}");
+        }
+        let hour = GOOD.replace("step_base_us = 1.5e3", "step_base_us = 3.5e9");
+        assert!(Preset::parse(&hour, Path::new("own.toml")).is_ok());
+        let told = faults(&GOOD.replace("= 1_000", "= 4294967295").replace("= 16", "= 1"));
+        assert!(told.contains("own.toml:5: ") && told.contains("10000000 blocks"), "{told}");
     }
 
     #[test]

@@ -11,7 +11,9 @@ const TOKENS_MAX: f64 = 1e7;
 
 pub(super) const SEEDS: Key = Key::count("scenario", "seeds", (0.0, EXACT_MAX))
     .or(1.0, "it is run with the seeds 1, 2 and 3");
-pub(super) const LOADS: Key = Key::number("scenario", "loads", (1e-3, 1e3))
+/// The least and the most factor on every stream's load.
+pub const LOAD_FACTORS: (f64, f64) = (1e-3, 1e3);
+pub(super) const LOADS: Key = Key::number("scenario", "loads", LOAD_FACTORS)
     .or(1.0, "every stream has the load that it names");
 pub(super) const DRAIN_S_MAX: Key = Key::number("scenario", "drain_s_max", (0.0, DAY_S))
     .or_none("nobody would know when it is stuck");

@@ -42,6 +42,7 @@ use crate::simulate::{Client, NoTap, Patience, SimulateError, Tap, Who};
 use crate::trace::synth::Description;
 
 use expect::Expectation;
+pub use keys::LOAD_FACTORS as LOADS;
 pub use verdict::Verdict;
 
 /// A claim and how it is checked.
@@ -207,6 +208,11 @@ impl Scenario {
         let verdict = self.run_tapped(seed, load, &mut tap)?;
         tap.finish()?;
         Ok(verdict)
+    }
+
+    /// The files that a recording of this name consists of: one of each pool.
+    pub fn recordings(&self, file: &Path) -> Vec<PathBuf> {
+        RecordingTap::files(file, &self.service)
     }
 
     fn run_tapped(

@@ -62,7 +62,7 @@ impl Reader<'_> {
         let streams: Vec<Option<Stream>> =
             streams.into_iter().map(|table| self.stream(table, &service)).collect();
         let fleet = root.section("fleet", self.found);
-        let fleet = self.fleet(fleet);
+        let fleet = self.fleet(fleet, &service.limits);
         let clients = root.section("clients", self.found);
         let (client, patience) = self.clients(clients);
         let events = root.sections("event", self.found);

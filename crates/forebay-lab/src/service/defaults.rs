@@ -138,6 +138,33 @@ pub(super) const MARK_MS: Key = Key::count("limits", "mark_ms", (1.0, DAY_MS)).o
     "a mark on a worker stands for 1 s: shorter than a user notices, longer than a step",
 );
 
+/// How many tables of one sort a service file may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// The table, without brackets.
+    pub table: &'static str,
+    /// The most of them.
+    pub most: usize,
+    /// Why no more, as the rest of a sentence.
+    pub why: &'static str,
+}
+
+/// The bound on classes. Their numbers have 16 bits, and each has accounts and metrics of its own.
+pub(super) const CLASSES_MAX: Count = Count {
+    table: "class",
+    most: 1000,
+    why: "each has a queue and metrics of its own, and nobody agrees on as many services",
+};
+/// The bound on pools, whose numbers have 16 bits too.
+pub(super) const POOLS_MAX: Count = Count {
+    table: "pool",
+    most: 1000,
+    why: "each has a core of its own, and spills go from one to the next",
+};
+
+/// Every bound on the number of tables.
+pub const COUNTS: [Count; 2] = [CLASSES_MAX, POOLS_MAX];
+
 /// The longest queue of the one class that holds without a file: as long as the pool lets it be.
 pub(super) const SINGLE_QUEUE_LEN_MAX: u32 = 100_000;
 

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use forebay_core::{ClassSettings, GateSettings, Knowledge, Limits, Mode, Overload, PoolId};
 use forebay_core::{Settings, TenantId, TenantSettings, Tokens};
 
-pub use defaults::{Key, TABLE};
+pub use defaults::{COUNTS, Count, Key, TABLE};
 
 /// The name of the pool whose fleet the command line gives.
 pub const MAIN_POOL: &str = "main";

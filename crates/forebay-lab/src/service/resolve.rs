@@ -1,5 +1,6 @@
 //! Turns a service file as typed into what is meant, and finds what contradicts itself.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use forebay_core::{
@@ -7,10 +8,11 @@ use forebay_core::{
 };
 
 use super::defaults as keys;
-use super::defaults::Key;
+use super::defaults::{Count, Key};
 use super::document::{ClassTable, Document, GateTable, LimitsTable, PoolTable, TenantTable};
 use super::reader::{At, Gathered, listed, nearest};
 use super::{Class, MAIN_POOL, Pool, Service, Tenant};
+use crate::engine::Preset;
 
 /// What a class does about overload, as it is spelt.
 const OVERLOADS: [&str; 3] = ["queue", "shed", "spill"];
@@ -25,6 +27,14 @@ pub(super) fn resolve(document: &Document, found: &mut Gathered) -> Service {
     if document.classes.is_empty() {
         let remedy = "add one: `[[class]]`, `name = \"public\"`, `overload = \"queue\"`";
         found.add(1, "the file has no class of service", remedy);
+    }
+    // With more, numbers would not tell them apart, so nothing else is looked at.
+    let classes = document.classes.get(keys::CLASSES_MAX.most).map(|table| table.line);
+    let pools = document.pools.get(keys::POOLS_MAX.most).map(|table| table.line);
+    too_many(&keys::CLASSES_MAX, classes, document.classes.len(), found);
+    too_many(&keys::POOLS_MAX, pools, document.pools.len(), found);
+    if classes.or(pools).is_some() {
+        return single();
     }
     unique("[[class]]", document.classes.iter().map(|table| (&table.name, table.line)), found);
     unique("[[tenant]]", document.tenants.iter().map(|table| (&table.name, table.line)), found);
@@ -51,6 +61,15 @@ pub(super) fn resolve(document: &Document, found: &mut Gathered) -> Service {
         pools,
         gate: gate(&document.gate, found),
         limits: limits(&document.limits),
+    }
+}
+
+/// A fault, where there is a table beyond the last that may be there.
+fn too_many(count: &Count, line: Option<usize>, tables: usize, found: &mut Gathered) {
+    if let Some(line) = line {
+        let Count { table, most, why } = count;
+        let what = format!("{tables} tables `[[{table}]]`, of at most {most}");
+        found.add(line, what, format!("leave some out: {why}"));
     }
 }
 
@@ -195,6 +214,20 @@ fn pool(table: &PoolTable, document: &Document, found: &mut Gathered) -> Pool {
     }
     if table.workers.is_none() {
         found.add(table.line, "a pool does not say how many workers it has", "add `workers = 2`");
+    }
+    let most = or_default(document.limits.workers_max.as_ref(), &keys::WORKERS_MAX);
+    if let Some(workers) = table.workers.as_ref().filter(|workers| workers.value > most) {
+        let what = format!("a pool of {} workers, of at most {most}", workers.value);
+        found.add(workers.line, what, "name fewer, or raise `workers_max` under `[limits]`");
+    }
+    if let Some(engine) = &table.engine
+        && let Err(error) = Preset::resolve(&engine.value)
+    {
+        for fault in error.faults {
+            let place = fault.line.map_or_else(String::new, |line| format!(":{line}"));
+            let what = format!("engine {}{place}: {}", fault.file.display(), fault.what);
+            found.add(engine.line, what, fault.remedy);
+        }
     }
     let mode = table.mode.as_ref().and_then(|typed| match Mode::from_str(&typed.value) {
         Ok(mode) => Some(mode),
@@ -351,7 +384,7 @@ fn unique<'d>(
     names: impl Iterator<Item = (&'d Option<At<String>>, usize)>,
     found: &mut Gathered,
 ) {
-    let mut seen: Vec<&At<String>> = Vec::new();
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     for (name, line) in names {
         match name {
             None => found.add(line, format!("{title} has no `name`"), "add `name = \"…\"`"),
@@ -359,12 +392,12 @@ fn unique<'d>(
                 found.add(name.line, format!("{title} has an empty `name`"), "give it a name");
             }
             Some(name) => {
-                if let Some(first) = seen.iter().find(|other| other.value == name.value) {
+                if let Some(first) = seen.get(name.value.as_str()) {
                     let what = format!("{title} `{}` is there twice", name.value);
-                    let remedy = format!("rename one; the first is on line {}", first.line);
-                    found.add(name.line, what, remedy);
+                    found.add(name.line, what, format!("rename one; the first is on line {first}"));
+                } else {
+                    seen.insert(&name.value, name.line);
                 }
-                seen.push(name);
             }
         }
     }

@@ -37,7 +37,7 @@ pub(super) enum Event {
 impl Event {
     /// Whether it alone can change anything. Readings and alarms only matter to requests that are
     /// there.
-    const fn is_driving(self) -> bool {
+    pub(super) const fn is_driving(self) -> bool {
         !matches!(self, Self::Alarm(_) | Self::Scrape)
     }
 }

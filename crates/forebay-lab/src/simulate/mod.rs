@@ -27,7 +27,8 @@ pub use client::{
     Client, NAIVE_ATTEMPTS_MAX, OBEDIENT_ATTEMPTS_MAX, SDK_ATTEMPTS_MAX, UnknownClient,
 };
 pub use figures::{Fixed, Latency, Millis, Ratio};
-pub use plan::{Happening, Patience, Plan, Scripted, SimulateError, Who};
+pub use plan::{Happening, Patience, Plan, RUN_MAX, SCALES, Scripted, SimulateError, Who, fleet};
+pub(crate) use plan::{check_scale, check_workers};
 pub use record::{Fate, Promises, RequestRecord, RunRecord, TimelinePoint};
 pub use rows::write_rows;
 pub use summary::{CompletedOnly, Group, PromiseFigures, Summary, Thresholds};

@@ -2,12 +2,19 @@
 
 use std::fmt;
 
-use forebay_core::{Knowledge, Mode, Rng, Settings, Span, Tokens};
+use forebay_core::{Knowledge, Limits, Mode, Rng, Settings, Span, Tokens};
 
 use super::Client;
 use crate::engine::{Preset, PresetError};
 use crate::service::Service;
 use crate::trace::{Requests, TraceError};
+
+/// The least and the most that a rate is scaled by: a day's trace in a tenth of a second, or over
+/// more than two thousand years.
+pub const SCALES: (f64, f64) = (1e-6, 1e6);
+/// The longest run, in virtual time. No trace of a service is as long, and what is longer comes
+/// from a mistake of unit.
+pub const RUN_MAX: Span = Span::secs(100 * 365 * 86_400);
 
 /// Everything that one run needs. Start from [`Plan::new`] and change what differs.
 pub struct Plan {
@@ -73,21 +80,35 @@ impl Plan {
                 other: (other.name.clone(), other.block_size),
             });
         }
-        let most = self.service.limits.workers_max;
-        let of_pools = self.service.pools.iter().map(|pool| pool.workers as usize);
-        for workers in of_pools.chain([self.workers.len()]) {
-            if workers > most as usize {
-                return Err(SimulateError::TooManyWorkers { workers, most });
-            }
+        let of_pools = self.service.pools.iter().map(|pool| u64::from(pool.workers));
+        for workers in of_pools.chain([self.workers.len() as u64]) {
+            check_workers(workers, &self.service.limits)?;
         }
-        if !(self.scale.is_finite() && self.scale > 0.0) {
-            return Err(SimulateError::Scale(self.scale));
-        }
+        check_scale(self.scale)?;
         if !(-99.0..=10_000.0).contains(&self.capacity_error_pct) {
             return Err(SimulateError::CapacityError(self.capacity_error_pct));
         }
         Ok(())
     }
+}
+
+/// So many workers of this preset, if the limits allow them: they are counted before they are made.
+pub fn fleet(preset: &Preset, workers: u32, limits: &Limits) -> Result<Vec<Preset>, SimulateError> {
+    check_workers(u64::from(workers), limits)?;
+    Ok(vec![preset.clone(); workers as usize])
+}
+
+pub(crate) fn check_workers(workers: u64, limits: &Limits) -> Result<(), SimulateError> {
+    let most = limits.workers_max;
+    if workers > u64::from(most) {
+        return Err(SimulateError::TooManyWorkers { workers, most });
+    }
+    Ok(())
+}
+
+pub(crate) fn check_scale(scale: f64) -> Result<(), SimulateError> {
+    // NaN is in no range.
+    if (SCALES.0..=SCALES.1).contains(&scale) { Ok(()) } else { Err(SimulateError::Scale(scale)) }
 }
 
 impl fmt::Debug for Plan {
@@ -193,10 +214,13 @@ pub enum SimulateError {
     #[error("a fleet needs at least one worker\nhint: say `--workers 2`")]
     NoWorkers,
     /// There are more workers than the limits allow.
-    #[error("{workers} workers, of at most {most}\nhint: raise `workers_max` under `[limits]`")]
+    #[error(
+        "{workers} workers, of at most {most}\nhint: name fewer, or raise `workers_max` under \
+         `[limits]` in the service file"
+    )]
     TooManyWorkers {
         /// How many.
-        workers: usize,
+        workers: u64,
         /// The limit.
         most: u32,
     },
@@ -214,9 +238,24 @@ pub enum SimulateError {
     },
     /// The rate makes no sense.
     #[error(
-        "a scale of {0} makes no trace\nhint: give a number above 0, 1 leaves the rate as it is"
+        "a scale of {0} is out of range\nhint: give a number from {least} to {most}; 1 leaves the \
+         rate as it is",
+        least = SCALES.0,
+        most = SCALES.1
     )]
     Scale(f64),
+    /// It would take longer than any run may.
+    #[error(
+        "{trace}: the run would take more than 100 years, and {nth} requests of it have come so \
+         far\nhint: see whether its times and rates are in the unit they are meant to be in; \
+         `--scale` above 1 makes it shorter"
+    )]
+    TooLong {
+        /// The trace.
+        trace: String,
+        /// How many of its requests were pulled.
+        nth: u64,
+    },
     /// The capacity would be none or absurd.
     #[error(
         "a capacity error of {0} % leaves no capacity\nhint: give a percentage from -99 to 10000"

@@ -65,6 +65,7 @@ impl Source {
         let Some(request) = self.requests.next().transpose()? else { return Ok(None) };
         let id = self.pulled;
         self.pulled += 1;
+        // A time beyond all time stays there, and the run refuses it.
         let at = Moment::START + Span(scaled(request.at.0, self.scale));
         self.last = self.last.max(at);
         let tenant = self.tenant(&request);

@@ -11,7 +11,7 @@ use forebay_core::{
 
 use super::{
     Client, Fate, Happening, Patience, Plan, RunRecord, Scripted, SimulateError, Summary, Tap,
-    Thresholds, Who, run, run_tapped,
+    Thresholds, Who, fleet, run, run_tapped,
 };
 use crate::engine::Preset;
 use crate::service::Service;
@@ -336,6 +336,31 @@ fn classes_and_tenants_come_from_the_trace_else_from_shares() {
 }
 
 #[test]
+fn a_run_of_more_than_a_century_ends_in_an_error() {
+    let years = |years: u64| years * 365 * 86_400_000;
+    let error = |plan: Plan| run(plan).expect_err("it takes too long");
+    let requests = vec![request(0, 20, 2), request(years(9), 20, 2)];
+    let far = error(Plan { scale: 0.01, ..plan(requests.clone(), 1, HOLD) });
+    assert!(matches!(far, SimulateError::TooLong { nth: 1, .. }), "{far}");
+    let end_of_time = error(plan(vec![request(u64::MAX, 20, 2)], 1, HOLD));
+    assert!(end_of_time.to_string().contains("more than 100 years"), "{end_of_time}");
+    assert!(run(Plan { scale: 0.1, ..plan(requests, 1, HOLD) }).is_ok());
+    // An engine that slow, with steps of a year each.
+    let slow = Preset { step_base_us: 365.0 * 86_400e6, ..preset() };
+    let mut plan = plan(vec![request(0, 20, 500)], 1, HOLD);
+    plan.workers = vec![slow];
+    assert!(matches!(error(plan), SimulateError::TooLong { nth: 1, .. }));
+}
+
+#[test]
+fn workers_are_counted_before_they_are_made() {
+    let limits = Service::single().limits;
+    let error = fleet(&preset(), u32::MAX, &limits).expect_err("nobody has as many");
+    assert!(error.to_string().starts_with("4294967295 workers, of at most 10000\nhint: "));
+    assert_eq!(fleet(&preset(), 3, &limits).map(|fleet| fleet.len()), Ok(3));
+}
+
+#[test]
 fn plans_that_make_no_run_are_refused_with_a_remedy() {
     let of = |plan: Plan| run(plan).expect_err("no run can be made of this");
     let unknown = TraceRequest { class: Some(Arc::from("gold")), ..request(0, 20, 2) };
@@ -343,7 +368,7 @@ fn plans_that_make_no_run_are_refused_with_a_remedy() {
     let told = error.to_string();
     assert!(told.contains("request 2 names the class `gold`") && told.contains("hint: "), "{told}");
     assert_eq!(of(plan(Vec::new(), 0, HOLD)), SimulateError::NoWorkers);
-    for scale in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+    for scale in [0.0, -1.0, 0.999e-6, 1.001e6, f64::NAN, f64::INFINITY] {
         let error = of(Plan { scale, ..plan(Vec::new(), 1, HOLD) });
         assert!(matches!(error, SimulateError::Scale(_)));
     }

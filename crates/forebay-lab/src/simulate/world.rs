@@ -21,12 +21,15 @@ use super::sessions::{Sending, Sessions};
 use super::source::{Pulled, Source};
 use super::timeline::Timeline;
 use super::{
-    Client, Fate, Happening, Patience, Plan, RunRecord, SimulateError, Tap, TimelinePoint,
+    Client, Fate, Happening, Patience, Plan, RUN_MAX, RunRecord, SimulateError, Tap, TimelinePoint,
 };
 use crate::engine::{self, Job};
 
 /// Time between two readings of the workers' figures, as a scraper's.
 const SCRAPE_EVERY: Span = Span::secs(1);
+/// The same, once nothing has happened for as long: nobody would wait for the next step of an engine
+/// that takes minutes for one, and a run of years must not consist of readings.
+const SCRAPE_IDLE_EVERY: Span = Span::secs(60);
 /// How long requests may wait with nothing left to happen but alarms: as long as any class may let
 /// them wait.
 const STUCK_MAX: Span = Span::secs(86_400);
@@ -67,6 +70,8 @@ pub(super) struct World<'t> {
     script: Vec<Happening>,
     tells_blocks: bool,
     scrape_planned: bool,
+    /// When something other than a reading or an alarm happened last.
+    happened_at: Moment,
     driven_at: Moment,
     timeline: Timeline,
     header: RunRecord,
@@ -100,6 +105,7 @@ impl<'t> World<'t> {
             script: plan.script.into_iter().map(|scripted| scripted.what).collect(),
             tells_blocks: plan.knowledge == forebay_core::Knowledge::Events,
             scrape_planned: false,
+            happened_at: Moment::START,
             driven_at: Moment::START,
             timeline: Timeline::new(),
             header,
@@ -132,11 +138,15 @@ impl<'t> World<'t> {
                 break;
             }
             let Some((at, event)) = self.agenda.next() else { break };
+            self.check_end(at)?;
             while let Some(due) = self.timeline.due(at) {
                 let point = self.point(due);
                 self.timeline.take(point);
             }
             self.now = at;
+            if event.is_driving() {
+                self.happened_at = at;
+            }
             self.happen(event)?;
             self.settle();
             if self.agenda.next_at() != Some(self.now) {
@@ -144,6 +154,16 @@ impl<'t> World<'t> {
             }
         }
         Ok(())
+    }
+
+    /// Refuses what would happen after the longest run's end: virtual time would come to its own
+    /// end, and stand still there.
+    fn check_end(&self, at: Moment) -> Result<(), SimulateError> {
+        if at.since(Moment::START) <= RUN_MAX {
+            return Ok(());
+        }
+        let (trace, nth) = (self.header.trace.clone(), self.books.records.len() as u64);
+        Err(SimulateError::TooLong { trace, nth })
     }
 
     fn happen(&mut self, event: Event) -> Result<(), SimulateError> {
@@ -181,6 +201,7 @@ impl<'t> World<'t> {
     /// Plans the arrival of the trace's next request.
     fn pull(&mut self) -> Result<(), SimulateError> {
         if let Some((at, pulled)) = self.source.pull()? {
+            self.check_end(at)?;
             self.books.pulled(&pulled);
             self.next = Some(pulled);
             self.agenda.plan(at.max(self.now), Event::Arrival);

@@ -26,7 +26,7 @@ use serde::de::{Deserializer, Visitor};
 use serde_json::value::RawValue;
 
 use super::lines::Lines;
-use super::order::Row;
+use super::order::{Row, TIME_MAX};
 use super::{TraceError, TraceRequest, decimal};
 
 /// Tokens an id stands for in Mooncake's traces.
@@ -288,11 +288,15 @@ fn id_tokens(lines: &Lines, raw: &RawValue) -> Result<u32, TraceError> {
 }
 
 fn time(lines: &Lines, field: &str, raw: &RawValue, digits: u32) -> Result<Span, TraceError> {
-    let nanos = decimal::nanos(raw.get(), digits);
-    nanos.map(Span).ok_or_else(|| {
+    let span = decimal::nanos(raw.get(), digits).map(Span);
+    span.filter(|span| *span <= TIME_MAX).ok_or_else(|| {
         let unit = if digits == 6 { "milliseconds" } else { "seconds" };
         let what = format!("{field} is {}", shown(raw.get()));
-        lines.fault(what, format!("{field} is a number of {unit}, not negative"))
+        let remedy = format!(
+            "{field} is a number of {unit} from 0 to {}, counted from the trace's own start",
+            TIME_MAX.0 / 10_u64.pow(digits)
+        );
+        lines.fault(what, remedy)
     })
 }
 

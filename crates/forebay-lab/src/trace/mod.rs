@@ -26,7 +26,7 @@ pub use jsonl::{BAILIAN_ID_TOKENS, CHATS_MAX, LENGTH_TOKENS_MAX, MOONCAKE_ID_TOK
 pub use lines::LINE_BYTES_MAX;
 pub use notes::Notes;
 pub use open::{open, open_noting, open_sorting};
-pub use order::ORDER_ROWS_MAX;
+pub use order::{ORDER_ROWS_MAX, TIME_MAX, bounded};
 pub use prefixes::{FORKS_MIN, IDS_MAX};
 pub use save::{SaveError, save, write_requests};
 pub use scale::{FACTOR_MAX, Scaling, scale, speed_up};

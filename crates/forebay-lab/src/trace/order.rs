@@ -2,11 +2,11 @@
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use forebay_core::Span;
 
-use super::{Notes, TraceError, TraceRequest};
+use super::{Notes, Requests, TraceError, TraceRequest};
 
 /// Rows that are held back to be put in order. Published traces are out of order by a few rows,
 /// where several front ends wrote one log; 1,024 rows of a long-context trace still fit in a few
@@ -15,6 +15,9 @@ pub const ORDER_ROWS_MAX: usize = 1024;
 
 /// A first request later than this makes a run of idle time, most likely by a clock's reading.
 const LATE: Span = Span::secs(86_400);
+
+/// The latest request: no trace is of ten years, and a larger time is a date or a mistake of unit.
+pub const TIME_MAX: Span = Span::secs(10 * 365 * 86_400);
 
 /// A row and the line it came from.
 pub(super) struct Row {
@@ -146,6 +149,33 @@ impl<I: Iterator<Item = Result<Row, TraceError>>> Iterator for Ordered<I> {
         }
         self.given = Some(request.at);
         request.at = request.at - self.base;
+        if request.at > TIME_MAX {
+            self.ended = true;
+            self.held.clear();
+            let what = "the row is due more than ten years after the start".to_owned();
+            let remedy =
+                "count times from the trace's own start, and see that they are in its unit";
+            return Some(Err(self.fault(Some(line), what, remedy)));
+        }
         Some(Ok(request))
     }
+}
+
+/// The same requests, but an error in place of one that is due after [`TIME_MAX`]: what was scaled
+/// or made can come to lie there, and no reader would take it.
+pub fn bounded(requests: Requests, file: &Path) -> Requests {
+    let file = file.to_owned();
+    let numbers = 1_u64..;
+    Box::new(requests.zip(numbers).map(move |(request, number)| {
+        let request = request?;
+        if request.at <= TIME_MAX {
+            return Ok(request);
+        }
+        Err(TraceError {
+            file: file.clone(),
+            line: None,
+            what: format!("request {number} would be due more than ten years after the start"),
+            remedy: "choose a higher rate, or fewer requests".to_owned(),
+        })
+    }))
 }

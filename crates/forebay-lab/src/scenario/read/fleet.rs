@@ -1,6 +1,6 @@
 //! Reads who serves, who asks, and what happens to them.
 
-use forebay_core::{HoldOrder, Knowledge, Mode, Span, Tokens};
+use forebay_core::{HoldOrder, Knowledge, Limits, Mode, Span, Tokens};
 
 use super::Reader;
 use crate::engine::Preset;
@@ -13,7 +13,7 @@ const ENGINE: &str = "a100-40gb/qwen3-8b";
 
 impl Reader<'_> {
     /// The fleet; without a table one worker of the preset that the evidence had.
-    pub(super) fn fleet(&mut self, table: Option<Section<'_>>) -> Fleet {
+    pub(super) fn fleet(&mut self, table: Option<Section<'_>>, limits: &Limits) -> Fleet {
         let mut fleet = Fleet {
             workers: Vec::new(),
             mode: Mode::Hold(HoldOrder::Aged),
@@ -29,6 +29,11 @@ impl Reader<'_> {
         let engines = table.texts("engine", self.found);
         let workers = table.number(&keys::WORKERS, self.found);
         fleet.workers = self.workers(engines, workers, table.line);
+        if fleet.workers.len() > limits.workers_max as usize {
+            let (many, most) = (fleet.workers.len(), limits.workers_max);
+            let what = format!("{many} workers, of at most {most}");
+            self.found.add(table.line, what, "raise `workers_max` under `[limits]`");
+        }
         if let Some(mode) = table.text("mode", self.found) {
             fleet.mode = self.mode(&mode).unwrap_or(fleet.mode);
         }

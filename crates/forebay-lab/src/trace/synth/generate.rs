@@ -1,13 +1,14 @@
 //! Makes the requests of a description, one by one and in bounded memory.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::Arc;
 
 use forebay_core::{Rng, Span, Tokens};
 
 use super::description::{Description, Kind, Names, Session, Way};
 use super::length::Deck;
-use crate::trace::{Requests, TraceRequest};
+use crate::trace::{Requests, TraceRequest, bounded};
 
 impl Description {
     /// The requests, in order of time. The same seed gives the same requests; `limit` replaces the
@@ -17,7 +18,8 @@ impl Description {
     /// however many requests are asked for.
     pub fn requests(&self, seed: u64, limit: Option<u64>) -> Requests {
         let limit = limit.unwrap_or(self.requests);
-        Box::new(Generator::new(self.clone(), seed, limit).map(Ok))
+        let made = Generator::new(self.clone(), seed, limit).map(Ok);
+        bounded(Box::new(made), Path::new(&self.name))
     }
 }
 
