@@ -19,14 +19,14 @@ struct Folder(PathBuf);
 impl Folder {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("forebay-cli-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
+        std::fs::create_dir_all(&path).expect("the temporary folder takes a folder");
         Self(path)
     }
 
     /// A file with this text, by its path.
     fn file(&self, name: &str, text: &str) -> String {
         let path = self.0.join(name);
-        std::fs::write(&path, text).unwrap();
+        std::fs::write(&path, text).expect("the folder takes a file");
         path.to_string_lossy().into_owned()
     }
 }
@@ -38,7 +38,11 @@ impl Drop for Folder {
 }
 
 fn forebay(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_forebay")).arg("simulate").args(args).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_forebay"))
+        .arg("simulate")
+        .args(args)
+        .output()
+        .expect("it runs")
 }
 
 /// What it printed as data, of a run that went well.
@@ -48,7 +52,7 @@ fn data(args: &[&str]) -> String {
     let talk = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{talk}");
     assert!(talk.contains("repeat: forebay simulate --"), "{talk}");
-    String::from_utf8(output.stdout).unwrap()
+    String::from_utf8(output.stdout).expect("it writes text")
 }
 
 /// What it said of a misuse: exit code 2, nothing on standard output, and a hint.
@@ -62,7 +66,7 @@ fn misuse(args: &[&str]) -> String {
 }
 
 fn objects(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    text.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect()
 }
 
 #[test]
