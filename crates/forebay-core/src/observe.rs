@@ -31,10 +31,10 @@ impl Core {
                 self.dirty.insert(slot);
             }
             Observation::Load(load) => {
-                let residence = self.pace.residence(self.now);
+                let pace = (self.pace.residence(self.now), self.pace.preemption_cost(self.now));
                 let total = load.preemptions_total;
                 let raised = self.fleet.change(slot, now, settings, |worker| {
-                    worker.gate.observe(now, total, residence, &settings.gate)
+                    worker.gate.observe(now, total, pace, &settings.gate)
                 });
                 if raised {
                     self.dirty.insert(slot);
@@ -97,6 +97,7 @@ impl Core {
             self.queue.set_deadline(request, deadline);
         }
         self.expire();
+        slots.iter().for_each(|slot| self.project(*slot));
         self.dirty.extend(slots);
         self.change_mode(mode_before);
     }

@@ -96,6 +96,14 @@ impl Pace {
         Span::secs_f64(finished.max(age))
     }
 
+    /// What a preemption does again, as a part of a residence: the prefill of all that the request
+    /// holds. Dear until anything is known.
+    pub(crate) fn preemption_cost(&self, now: Moment) -> f64 {
+        let again = self.prefill(Tokens(self.need.get().unwrap_or(0.0) as u64)).as_secs_f64();
+        let residence = self.residence(now).as_secs_f64();
+        if again > 0.0 && residence > 0.0 { again / residence } else { 1.0 }
+    }
+
     /// Mean time on a worker, each request alike.
     pub(crate) fn stay_mean(&self) -> Span {
         Span::secs_f64(self.stay.get().unwrap_or(0.0))

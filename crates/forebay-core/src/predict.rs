@@ -8,6 +8,7 @@
 use crate::Core;
 use crate::fleet::{Flight, Leg, Projection};
 use crate::request::{ClassId, TenantId};
+use crate::routing::Mode;
 use crate::units::{Moment, Span, Tokens};
 
 /// Tenants whose weights are summed exactly; beyond it their mean stands for the rest.
@@ -21,7 +22,11 @@ impl Core {
     }
 
     /// Projects anew what the worker's requests will hold, after they have changed.
+    /// Only the modes that hold look at it.
     pub(crate) fn project(&mut self, slot: u32) {
+        if !matches!(self.settings.mode, Mode::Hold(_)) {
+            return;
+        }
         let Self { fleet, flights, pace, now, settings, .. } = self;
         let token_secs = pace.token_secs();
         fleet.change(slot, *now, settings, |worker| {

@@ -227,7 +227,7 @@ fn a_burst_without_its_rate_and_fractions_out_of_order_are_told() {
     let class = "[[class]]\nname = \"a\"\noverload = \"queue\"\n";
     let tenant = "[[tenant]]\nname = \"t\"\nrequests_burst_max = 3\n";
     check(&format!("{class}{tenant}"), 6, "requests_per_s_max");
-    check(&format!("{class}[gate]\nfraction_start = 1.2\n"), 5, "not within 0.8 to 1");
+    check(&format!("{class}[gate]\nfraction_start = 1.2\n"), 5, "not within 0.6 to 1");
 }
 
 #[test]
