@@ -163,3 +163,38 @@ fn a_mixed_fleet_is_named_by_its_presets() {
     assert_eq!(object["engine"], "a100-40gb/qwen3-8b+old/card");
     assert_eq!(object["workers"], 2);
 }
+
+#[test]
+fn the_number_of_requests_bounds_a_trace_as_well() {
+    let folder = Folder::new("bound");
+    let trace = folder.file("trace.jsonl", TRACE);
+    let shown = objects(&data(&["--json", "--trace", &trace, &trace, "--requests", "3"]));
+    assert_eq!([&shown[0]["offered"], &shown[1]["offered"]], [3, 3]);
+    for load in [["--trace", &trace], ["--synth", "evidence"]] {
+        let none = misuse(&[&load[..], &["--requests", "0"]].concat());
+        assert!(none.contains("--requests"), "{none}");
+    }
+}
+
+#[test]
+fn every_help_fits_a_terminal() {
+    for command in [
+        &["simulate"][..],
+        &["drill"],
+        &["replay"],
+        &["explain"],
+        &["scenario", "run"],
+        &["trace"],
+        &["trace", "stats"],
+        &["trace", "convert"],
+        &["trace", "slice"],
+        &["trace", "filter"],
+        &["trace", "scale"],
+        &["trace", "synth"],
+    ] {
+        let help = Command::new(env!("CARGO_BIN_EXE_forebay")).args(command).arg("-h").output();
+        let help = String::from_utf8(help.unwrap().stdout).unwrap();
+        let wide = help.lines().find(|line| line.chars().count() > 79);
+        assert_eq!(wide, None, "{command:?}");
+    }
+}

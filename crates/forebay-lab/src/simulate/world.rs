@@ -27,9 +27,8 @@ use crate::engine::{self, Job};
 
 /// Time between two readings of the workers' figures, as a scraper's.
 const SCRAPE_EVERY: Span = Span::secs(1);
-/// Once nothing has happened for so long, the next reading comes after as long again: an engine that
-/// takes minutes for a step has nothing new to say, and a run of years must not consist of
-/// readings.
+/// Once nothing has happened for so long, the next reading comes after as long again: an engine in
+/// a step of minutes has nothing new to say, and a run of years must not consist of readings.
 const SCRAPE_IDLE: Span = Span::secs(60);
 /// How long requests may wait with nothing left to happen but alarms: as long as any class may let
 /// them wait.
