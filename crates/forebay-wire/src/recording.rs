@@ -119,6 +119,9 @@ pub enum RecordingError {
         /// What is wrong with it.
         what: &'static str,
     },
+    /// It goes on after its end.
+    #[error("there are more bytes after the end of the recording")]
+    Trailing,
     /// The bytes to be written exceed a bound.
     #[error("{what} takes {bytes} bytes, and at most {bytes_max} are written")]
     TooLong {

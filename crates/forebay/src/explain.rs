@@ -13,6 +13,9 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// The request's number in the recording.
+    ///
+    /// Without retries and spills that is its place in the trace, from 0. Else it is one of the
+    /// `core_requests` in the rows that `forebay simulate --requests-out` writes.
     #[arg(value_name = "REQUEST")]
     request: u64,
 }

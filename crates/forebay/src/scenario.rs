@@ -26,17 +26,23 @@ enum Command {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: forebay scenario run scenarios/*.toml")]
 struct RunArgs {
-    /// Scenario files.
+    /// Scenario files
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Run with this seed only; repeat it for several. Else with those of the file.
+    /// Run with this seed only; may be repeated
+    ///
+    /// Else each file's own seeds are used.
     #[arg(long, value_name = "SEED")]
     seed: Vec<u64>,
-    /// Run with this factor on every load only; repeat it for several. Else with those of the file.
+    /// Run with this factor on every load; may be repeated
+    ///
+    /// Else each file's own factors are used.
     #[arg(long, value_name = "FACTOR", value_parser = load)]
     load: Vec<f64>,
-    /// Record the run, which must be one, for `forebay replay` and `forebay explain`.
-    #[arg(long, value_name = "OUT")]
+    /// Record the run, which must be one
+    ///
+    /// For `forebay replay` and `forebay explain`.
+    #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 }
 

@@ -78,9 +78,9 @@ pub(crate) struct Args {
     #[arg(hide_possible_values = true)]
     #[arg(long, value_name = "SOURCE", default_value = "events", help_heading = "Policy")]
     knowledge: Source,
-    /// Error of the believed KV capacity
+    /// Error of the believed capacity
     ///
-    /// The core believes true × (1 + PCT/100).
+    /// The core believes that workers hold true × (1 + PCT/100) tokens.
     #[arg(long, value_name = "PCT", default_value_t = 0.0, help_heading = "Policy")]
     #[arg(allow_negative_numbers = true)]
     capacity_error: f64,
@@ -92,9 +92,14 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Output")]
     json: bool,
     /// Write each request as a line of JSON
+    ///
+    /// `core_requests` are the request's numbers in a recording, one for each time it came to a
+    /// pool: what `forebay explain` takes.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     requests_out: Option<PathBuf>,
-    /// Record the run, for `forebay replay` and `forebay explain`
+    /// Record the run
+    ///
+    /// For `forebay replay` and `forebay explain`. Other pools' recordings get names beside it.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     record: Option<PathBuf>,
 }

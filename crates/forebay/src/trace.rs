@@ -11,7 +11,7 @@ use forebay_lab::trace::{self, Filter, Notes, Requests, Scaling, Slice, Span};
 
 use crate::talk::{print, say};
 
-/// Reads, changes and makes traces: who asks when, how much, and what prompts share.
+/// Reads, changes and makes traces: who asks when, and what prompts share.
 ///
 /// Reads Mooncake's JSON lines, AIPerf's variant of them with sessions and delays, Bailian's and
 /// vLLM's timed traces, and the tables of Azure (2023, 2024) and BurstGPT. Writes JSON lines in
@@ -35,7 +35,9 @@ enum Command {
 /// Where a trace goes.
 #[derive(Debug, clap::Args)]
 struct Output {
-    /// Write to this file, as a whole or not at all [default: standard output]
+    /// Write to this file [default: standard output]
+    ///
+    /// It is there as a whole afterwards, or as it was before.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -59,7 +61,9 @@ struct ConvertArgs {
     /// The trace.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Sort rows however far they are out of order. Holds the whole trace in memory.
+    /// Sort rows however far they are out of order.
+    ///
+    /// Holds the whole trace in memory.
     #[arg(long)]
     sort: bool,
     #[command(flatten)]
@@ -84,7 +88,9 @@ struct SliceArgs {
     /// Take at most this many [default: all]
     #[arg(long, value_name = "N")]
     first: Option<u64>,
-    /// Leave times as they are, instead of counting them from the slice's start.
+    /// Leave times as they are.
+    ///
+    /// Else they count from the slice's start.
     #[arg(long)]
     keep_times: bool,
     #[command(flatten)]
@@ -133,16 +139,18 @@ struct ScaleArgs {
     /// The trace. `--rate` reads it twice, so standard input won't do there.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Have this many times as many requests in the same time.
+    /// Have so many times as many requests in the same time.
     #[arg(long, value_name = "FACTOR", required_unless_present = "time", value_parser = factor)]
     rate: Option<f64>,
-    /// Have the same requests in a time this many times shorter.
+    /// Have the same requests in a time so many times shorter.
     #[arg(long, value_name = "FACTOR", value_parser = factor)]
     time: Option<f64>,
-    /// Decides which conversations stay and when copies start.
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "rate")]
+    /// Seed of which conversations stay and when copies start.
+    #[arg(long, value_name = "SEED", default_value_t = 1, requires = "rate")]
     seed: u64,
-    /// Start copies at random within this time, so that bursts do not add up.
+    /// Start copies at random within this time.
+    ///
+    /// Bursts would add up if all of them started at once.
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     spread: Span,
     #[command(flatten)]
@@ -160,13 +168,15 @@ struct SynthArgs {
     /// A shipped description, or a file that ends in .toml.
     #[arg(value_name = "NAME")]
     name: String,
-    /// Make this many requests [default: as the description says]
+    /// Make this many requests [default: the description's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     requests: Option<u64>,
     /// Another seed, another trace of the same sort.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
-    /// Arrivals per second; bursts keep their period [default: as the description says]
+    /// Arrivals per second [default: the description's]
+    ///
+    /// Bursts keep their period and grow.
     #[arg(long, value_name = "RATE")]
     per_s: Option<f64>,
     #[command(flatten)]

@@ -16,7 +16,7 @@ impl Folder {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("forebay-out-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).unwrap();
+        fs::create_dir_all(&path).expect("the temporary folder takes a folder");
         Self(path)
     }
 
@@ -27,7 +27,7 @@ impl Folder {
     }
 
     fn run(&self, args: &[&str]) -> Output {
-        self.command(args).output().unwrap()
+        self.command(args).output().expect("the program runs")
     }
 
     /// Runs a short simulation that writes to these places, and expects this exit code.
@@ -40,9 +40,9 @@ impl Folder {
     }
 
     fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.0).unwrap();
+        let entries = fs::read_dir(&self.0).expect("the folder can be read").flatten();
         let mut names: Vec<String> =
-            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
         names.sort();
         names
     }
@@ -128,7 +128,8 @@ fn a_reader_that_has_had_enough_is_no_failure_anywhere() {
     let folder = Folder::new("reader");
     folder.simulate(&["--record", "run.rec"], 0);
     let claim = "claim = \"c\"\nseeds = 1\ndrain_s_max = 60\n[[stream]]\nrequests = 9\n\
-                 per_s = 3\nprompt = 99\noutput = 9\n[[expect]]\nfigure = \"refused\"\nat_most = 0\n";
+                 per_s = 3\nprompt = 99\noutput = 9\n\
+                 [[expect]]\nfigure = \"refused\"\nat_most = 0\n";
     fs::write(folder.0.join("claim.toml"), claim).unwrap();
     let drill = ["drill", "--arm", "hold", "--seeds", "1", "--workers", "8"];
     for args in [

@@ -93,3 +93,44 @@ fn a_broken_claim_exits_with_1_and_a_faulty_file_with_2() {
     assert_eq!(folder.forebay(&record).0, Some(0));
     assert_eq!(folder.forebay(&["replay", "run.rec"]).0, Some(0));
 }
+
+#[test]
+fn a_torn_recording_is_inconclusive_and_one_that_goes_on_is_refused() {
+    let folder = Folder::new("torn");
+    folder.forebay(&RECORD);
+    let bytes = std::fs::read(folder.0.join("run.rec")).unwrap();
+    std::fs::write(folder.0.join("torn.rec"), &bytes[..bytes.len() - 99]).unwrap();
+    let (code, stdout, _) = folder.forebay(&["replay", "torn.rec"]);
+    assert_eq!(code, Some(3));
+    assert!(stdout.contains("all equal\nnote: the recording ends early"), "{stdout}");
+    std::fs::write(folder.0.join("more.rec"), [&bytes[..], b"x"].concat()).unwrap();
+    std::fs::write(folder.0.join("twice.rec"), [&bytes[..], &bytes[..]].concat()).unwrap();
+    for file in ["more.rec", "twice.rec"] {
+        for args in [&["replay", file][..], &["explain", file, "3"]] {
+            let (code, stdout, stderr) = folder.forebay(args);
+            assert_eq!((code, stdout.as_str()), (Some(2), ""));
+            assert!(stderr.contains("more bytes after the end"), "{stderr}");
+        }
+    }
+}
+
+#[test]
+fn rows_name_the_numbers_that_a_recording_has_for_each_attempt() {
+    let folder = Folder::new("attempts");
+    let door = "[[class]]\nname = \"a\"\noverload = \"shed\"\nwait_ms_max = 1\n\
+                [[tenant]]\nname = \"t\"\nrequests_per_s_max = 0.3\n";
+    std::fs::write(folder.0.join("door.toml"), door).unwrap();
+    let retry = ["--retry", "backoff", "--classes", "door.toml", "--requests-out", "rows"];
+    assert_eq!(folder.forebay(&[&RECORD[..], &retry].concat()).0, Some(0));
+    let rows = std::fs::read_to_string(folder.0.join("rows")).unwrap();
+    let rows: Vec<serde_json::Value> =
+        rows.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+    let numbers = |row: &serde_json::Value| row["core_requests"].as_array().unwrap().clone();
+    assert!(rows.iter().all(|row| numbers(row).len() as u64 == row["attempts"]));
+    let refused = rows.iter().find(|row| row["reason"] == "tenant_rate").unwrap();
+    let last = numbers(refused).last().unwrap().to_string();
+    let (code, stdout, _) = folder.forebay(&["explain", "run.rec", &last]);
+    assert_eq!(code, Some(0));
+    let told = stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("more requests than agreed: 0.3 a second."), "{told}");
+}

@@ -19,14 +19,14 @@ struct Folder(PathBuf);
 impl Folder {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("forebay-cli-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("the test machine can do that");
+        std::fs::create_dir_all(&path).expect("the temporary folder takes a folder");
         Self(path)
     }
 
     /// A file with this text, by its path.
     fn file(&self, name: &str, text: &str) -> String {
         let path = self.0.join(name);
-        std::fs::write(&path, text).expect("the test machine can do that");
+        std::fs::write(&path, text).expect("the folder takes a file");
         path.to_string_lossy().into_owned()
     }
 }
@@ -42,7 +42,7 @@ fn forebay(args: &[&str]) -> Output {
         .arg("simulate")
         .args(args)
         .output()
-        .expect("the test machine can do that")
+        .expect("it runs")
 }
 
 /// What it printed as data, of a run that went well.
@@ -52,7 +52,7 @@ fn data(args: &[&str]) -> String {
     let talk = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{talk}");
     assert!(talk.contains("repeat: forebay simulate --"), "{talk}");
-    String::from_utf8(output.stdout).expect("the test machine can do that")
+    String::from_utf8(output.stdout).expect("it writes text")
 }
 
 /// What it said of a misuse: exit code 2, nothing on standard output, and a hint.
@@ -66,9 +66,7 @@ fn misuse(args: &[&str]) -> String {
 }
 
 fn objects(text: &str) -> Vec<Value> {
-    text.lines()
-        .map(|line| serde_json::from_str(line).expect("the test machine can do that"))
-        .collect()
+    text.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect()
 }
 
 #[test]
@@ -164,4 +162,39 @@ fn a_mixed_fleet_is_named_by_its_presets() {
     let object = &objects(&shown)[0];
     assert_eq!(object["engine"], "a100-40gb/qwen3-8b+old/card");
     assert_eq!(object["workers"], 2);
+}
+
+#[test]
+fn the_number_of_requests_bounds_a_trace_as_well() {
+    let folder = Folder::new("bound");
+    let trace = folder.file("trace.jsonl", TRACE);
+    let shown = objects(&data(&["--json", "--trace", &trace, &trace, "--requests", "3"]));
+    assert_eq!([&shown[0]["offered"], &shown[1]["offered"]], [3, 3]);
+    for load in [["--trace", &trace], ["--synth", "evidence"]] {
+        let none = misuse(&[&load[..], &["--requests", "0"]].concat());
+        assert!(none.contains("--requests"), "{none}");
+    }
+}
+
+#[test]
+fn every_help_fits_a_terminal() {
+    for command in [
+        &["simulate"][..],
+        &["drill"],
+        &["replay"],
+        &["explain"],
+        &["scenario", "run"],
+        &["trace"],
+        &["trace", "stats"],
+        &["trace", "convert"],
+        &["trace", "slice"],
+        &["trace", "filter"],
+        &["trace", "scale"],
+        &["trace", "synth"],
+    ] {
+        let help = Command::new(env!("CARGO_BIN_EXE_forebay")).args(command).arg("-h").output();
+        let help = String::from_utf8(help.unwrap().stdout).unwrap();
+        let wide = help.lines().find(|line| line.chars().count() > 79);
+        assert_eq!(wide, None, "{command:?}");
+    }
 }

@@ -68,6 +68,7 @@ pub(crate) fn run(shape: &Shape, seed: u64) -> RunRecord {
             cached: (!refused).then_some(500),
             fate: if refused { Fate::Refused(RefusalReason::Shed) } else { Fate::Completed },
             attempts: 1,
+            core_requests: vec![id],
             worker: (!refused).then_some(0),
             queue: (!refused).then(|| ttft.scaled(0.5)),
             dispatched: (!refused).then(|| at + ttft.scaled(0.5)),

@@ -197,10 +197,16 @@ impl Preset {
                 Work { decode_context: seqs.saturating_mul(kv), ..Work::default() },
             ),
         ];
-        let longest = parts.iter().map(|(key, work)| (self.step_time().of(work, 1.0), *key)).max();
-        if let Some((span, key)) = longest.filter(|(span, _)| *span > STEP_MAX) {
+        let time = self.step_time();
+        let without_base = StepTime { base: 0.0, ..time };
+        let parts = parts.map(|(key, work)| {
+            let time = if work == Work::default() { time } else { without_base };
+            (time.of(&work, 1.0), key)
+        });
+        let whole = parts.iter().fold(Span::ZERO, |sum, (span, _)| sum + *span);
+        if let Some((_, key)) = parts.into_iter().max().filter(|_| whole > STEP_MAX) {
             let line = reader.line_of(table, key);
-            let what = format!("{key} makes a full step take {span}");
+            let what = format!("{key} makes a full step take {whole}");
             let remedy = format!("a full step may take up to {STEP_MAX}: see the unit in its name");
             reader.fault(line, &what, &remedy);
         }

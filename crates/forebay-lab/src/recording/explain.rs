@@ -4,13 +4,13 @@ use std::fmt::Write;
 use std::path::Path;
 
 use forebay_core::{
-    Arrival, ClassId, Input, Moment, Observation, Outcome, Output, RequestId, Settings, Span,
-    TenantId, Why, WorkerId,
+    Arrival, ClassId, Input, Moment, Observation, Outcome, Output, Refusal, RefusalReason,
+    RequestId, Settings, Span, TenantId, Why, WorkerId,
 };
 use forebay_wire::recording::Ending;
 
-use super::RecordingFault;
 use super::opened::{Event, Opened};
+use super::{RecordingFault, Seconds};
 
 /// Most columns of a line.
 const COLUMNS: usize = 88;
@@ -25,6 +25,7 @@ pub fn explain(file: &Path, request: u64) -> Result<String, RecordingFault> {
         classes: opened.header().classes.clone(),
         tenants: opened.header().tenants.clone(),
         class: None,
+        tenant: None,
         worker: None,
         ended: false,
         paragraphs: Vec::new(),
@@ -70,6 +71,8 @@ struct Story {
     tenants: Vec<String>,
     /// Its class, once it has arrived.
     class: Option<ClassId>,
+    /// Its tenant, once it has arrived.
+    tenant: Option<TenantId>,
     /// Where it runs.
     worker: Option<WorkerId>,
     ended: bool,
@@ -79,7 +82,7 @@ struct Story {
 impl Story {
     /// Takes what the core was told.
     fn told(&mut self, at: Moment, input: Input) {
-        let at = at.since(Moment::START);
+        let at = Seconds::of(at);
         match input {
             Input::Arrived(arrival) if arrival.request == self.request => {
                 self.arrived(at, &arrival);
@@ -107,7 +110,7 @@ impl Story {
 
     /// Takes what the core said.
     fn said(&mut self, at: Moment, output: &Output) {
-        let (request, at) = (self.request, at.since(Moment::START));
+        let (request, at) = (self.request, Seconds::of(at));
         match output {
             Output::Dispatch(id, worker, why) if *id == request => {
                 self.worker = Some(*worker);
@@ -120,6 +123,7 @@ impl Story {
             }
             Output::Refuse(id, refusal) if *id == request => {
                 self.ended = true;
+                let refusal = self.refusal(refusal);
                 self.add(format!("At {at} {request} was refused: {refusal}"));
             }
             Output::Cancel(id, worker) if *id == request => {
@@ -130,8 +134,9 @@ impl Story {
         }
     }
 
-    fn arrived(&mut self, at: Span, arrival: &Arrival) {
+    fn arrived(&mut self, at: Seconds, arrival: &Arrival) {
         self.class = Some(arrival.class);
+        self.tenant = Some(arrival.tenant);
         let mut text = format!(
             "{} (class {}, tenant {}) arrived at {at} with a prompt of {}, {} blocks of it hashed",
             capital(&arrival.request.to_string()),
@@ -145,8 +150,8 @@ impl Story {
         }
         text.push('.');
         if let Some(ticket) = arrival.ticket {
-            let first = ticket.first_arrived.since(Moment::START);
-            let promised = ticket.promised.since(Moment::START);
+            let first = Seconds::of(ticket.first_arrived);
+            let promised = Seconds::of(ticket.promised);
             let _ = write!(
                 text,
                 " It had been offered first at {first}, was refused, and told to come back at \
@@ -156,7 +161,7 @@ impl Story {
         self.add(text);
     }
 
-    fn finished(&mut self, at: Span, outcome: Outcome) {
+    fn finished(&mut self, at: Seconds, outcome: Outcome) {
         self.worker = None;
         self.ended = matches!(outcome, Outcome::Completed { .. } | Outcome::ClientFault);
         self.add(match outcome {
@@ -176,7 +181,8 @@ impl Story {
                 if class.promise.is_finite()
                     && why.predicted_wait.is_some_and(|wait| wait > Span::ZERO) =>
             {
-                let span = why.predicted_wait.unwrap_or_default().scaled(class.promise);
+                let wait = why.predicted_wait.unwrap_or_default();
+                let span = Seconds(wait.scaled(class.promise));
                 let times = class.promise;
                 format!(
                     " Its class promised that it would go first once it had waited {span}, \
@@ -185,6 +191,22 @@ impl Story {
             }
             _ => String::new(),
         }
+    }
+
+    /// A refusal in words. What was agreed with a tenant can be less than one a second, which the
+    /// refusal's own limit, a whole number, can't say.
+    fn refusal(&self, refusal: &Refusal) -> String {
+        let text = refusal.to_string();
+        let tenant = self.settings.tenants.iter().find(|(id, _)| Some(*id) == self.tenant);
+        let tenant = tenant.map_or(&self.settings.tenant_default, |(_, settings)| settings);
+        let agreed = match refusal.reason {
+            RefusalReason::TenantRate => tenant.rate,
+            RefusalReason::TenantTokens => tenant.tokens,
+            _ => None,
+        };
+        let Some(agreed) = agreed else { return text };
+        let rounded = format!("agreed: {} a second", refusal.limit);
+        text.replacen(&rounded, &format!("agreed: {} a second", agreed.per_second), 1)
     }
 
     fn add(&mut self, text: String) {

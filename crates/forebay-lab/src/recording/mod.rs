@@ -18,12 +18,33 @@ mod tap;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::path::PathBuf;
+
+use forebay_core::{Moment, Span};
 
 pub use explain::explain;
 pub use recorder::{RECORDING_BYTES_MAX, Recorder, Start};
 pub use replay::{Difference, ReplayReport, replay};
 pub use tap::RecordingTap;
+
+/// A time in seconds with three decimals, however long it is: whoever follows a request compares
+/// moments of hours that differ by milliseconds.
+#[derive(Clone, Copy, Debug)]
+struct Seconds(Span);
+
+impl Seconds {
+    /// From the start of the run.
+    fn of(at: Moment) -> Self {
+        Self(at.since(Moment::START))
+    }
+}
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3} s", self.0.as_secs_f64())
+    }
+}
 
 /// What is wrong with a recording, or with the file it should become: where, what, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

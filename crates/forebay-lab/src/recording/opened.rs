@@ -106,6 +106,7 @@ fn fault(file: &Path, error: &RecordingError) -> RecordingFault {
     let remedy = match error {
         RecordingError::Foreign => "name a file that `--record` has written",
         RecordingError::Version { .. } => "use the program that wrote it, or record the run again",
+        RecordingError::Trailing => "take off what was appended, or copy the file again",
         RecordingError::Io(_) => "look after the disk, or copy the file again",
         _ => "copy the file again, in binary mode, or record the run again",
     };

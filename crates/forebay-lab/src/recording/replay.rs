@@ -6,11 +6,11 @@ use std::path::Path;
 use forebay_core::{Core, Moment, Output};
 use forebay_wire::recording::Ending;
 
-use super::RecordingFault;
 use super::opened::{Event, Opened};
+use super::{RecordingFault, Seconds};
 
 /// What a replay found.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReplayReport {
     /// Inputs that were told again.
     pub inputs: u64,
@@ -19,6 +19,8 @@ pub struct ReplayReport {
     /// The first that was not. Nothing is compared after it, since one decision changes all that
     /// follow.
     pub difference: Option<Box<Difference>>,
+    /// The file lost its tail, so that what is equal is not all there was.
+    pub is_torn: bool,
     /// What the reader must know of the recording's end.
     pub note: Option<&'static str>,
 }
@@ -60,8 +62,7 @@ impl fmt::Display for ReplayReport {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let at = self.at.since(Moment::START);
-        writeln!(f, "record {} at {at} differs:", self.record)?;
+        writeln!(f, "record {} at {} differs:", self.record, Seconds::of(self.at))?;
         writeln!(f, "  recorded: {}", Said(self.recorded.as_ref()))?;
         write!(f, "  now:      {}", Said(self.decided.as_ref()))
     }
@@ -88,7 +89,7 @@ impl fmt::Display for Said<'_> {
             }
             Some(Output::Sleep(None)) => f.write_str("sleep until the next input"),
             Some(Output::Sleep(Some((until, alarm)))) => {
-                write!(f, "sleep until {}, for the alarm {alarm:?}", until.since(Moment::START))
+                write!(f, "sleep until {}, for the alarm {alarm:?}", Seconds::of(*until))
             }
         }
     }
@@ -98,7 +99,7 @@ impl fmt::Display for Said<'_> {
 pub fn replay(file: &Path) -> Result<ReplayReport, RecordingFault> {
     let mut opened = Opened::open(file)?;
     let mut core = Core::new(opened.settings.clone(), opened.header().seed);
-    let mut report = ReplayReport { inputs: 0, decisions: 0, difference: None, note: None };
+    let mut report = ReplayReport::default();
     let mut awake = false;
     let mut at = Moment::START;
     while let Some((moment, event)) = opened.next()? {
@@ -122,6 +123,7 @@ pub fn replay(file: &Path) -> Result<ReplayReport, RecordingFault> {
         awake = !matches!(decided, Some(Output::Sleep(_)));
         report.decisions += u64::from(awake);
     }
+    report.is_torn = opened.ending() == Ending::Torn;
     report.note = match opened.ending() {
         Ending::Complete if awake => {
             let (record, decided) = (opened.records() + 1, Some(core.poll()));

@@ -262,6 +262,16 @@ fn why(attempt: u32) -> Why {
 }
 
 #[test]
+fn a_moment_keeps_its_milliseconds_however_late_it_is() {
+    let folder = Folder::new("late");
+    let mut recorder = recorder(&folder);
+    recorder.input(Moment(7_298_123_000_000), &Input::Arrived(arrival(3)));
+    recorder.finish().unwrap();
+    let text = explain(&folder.file(), 3).unwrap();
+    assert!(text.contains(" arrived at 7298.123 s "), "{text}");
+}
+
+#[test]
 fn a_request_that_ran_twice_is_explained_in_the_order_of_its_decisions() {
     let folder = Folder::new("twice");
     let mut recorder = recorder(&folder);

@@ -89,6 +89,7 @@ impl Books {
             // Overwritten when it ends, and every request ends.
             fate: Fate::Abandoned,
             attempts: 0,
+            core_requests: Vec::new(),
             worker: None,
             queue: None,
             dispatched: None,
@@ -124,6 +125,7 @@ impl Books {
         if let Some(names) = &mut self.names {
             names.insert(open.pulled.id, name);
         }
+        self.record(open.pulled.id).core_requests.push(name.0);
         self.open.insert(name, open);
         name
     }

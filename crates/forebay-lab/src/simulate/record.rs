@@ -37,6 +37,9 @@ pub struct RequestRecord {
     pub fate: Fate,
     /// Times it was offered to the core: 1 + retries.
     pub attempts: u32,
+    /// The numbers it had in a core, one for each time that it came to one: its attempts, and the
+    /// pools it was spilled to.
+    pub core_requests: Vec<u64>,
     /// The worker it ran on last.
     pub worker: Option<u32>,
     /// From its last arrival at the core to its dispatch.

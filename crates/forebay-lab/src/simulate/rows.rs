@@ -22,6 +22,7 @@ struct Row<'a> {
     fate: &'static str,
     reason: Option<&'static str>,
     attempts: u32,
+    core_requests: &'a [u64],
     worker: Option<u32>,
     queue_ms: Fixed<3>,
     ttft_ms: Fixed<3>,
@@ -42,7 +43,7 @@ pub fn write_rows(run: &RunRecord, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-fn row<'a>(run: &'a RunRecord, record: &RequestRecord) -> Row<'a> {
+fn row<'a>(run: &'a RunRecord, record: &'a RequestRecord) -> Row<'a> {
     let since = |moment: Moment| moment.since(record.scheduled).as_millis_f64();
     let millis = |span: Option<Span>| Fixed(span.map(Span::as_millis_f64));
     let (fate, reason) = match record.fate {
@@ -63,6 +64,7 @@ fn row<'a>(run: &'a RunRecord, record: &RequestRecord) -> Row<'a> {
         fate,
         reason,
         attempts: record.attempts,
+        core_requests: &record.core_requests,
         worker: record.worker,
         queue_ms: millis(record.queue),
         ttft_ms: Fixed(record.first_token.map(since)),

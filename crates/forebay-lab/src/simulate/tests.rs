@@ -347,7 +347,7 @@ fn a_run_of_more_than_a_century_ends_in_an_error() {
     assert!(run(Plan { scale: 0.1, ..plan(requests, 1, HOLD) }).is_ok());
     // An engine that slow, with steps of a year each.
     let slow = Preset { step_base_us: 365.0 * 86_400e6, ..preset() };
-    let mut plan = plan(vec![request(0, 20, 500)], 1, HOLD);
+    let mut plan = plan(vec![request(0, 20, 480)], 1, HOLD);
     plan.workers = vec![slow];
     assert!(matches!(error(plan), SimulateError::TooLong { nth: 1, .. }));
 }

@@ -27,9 +27,9 @@ use crate::engine::{self, Job};
 
 /// Time between two readings of the workers' figures, as a scraper's.
 const SCRAPE_EVERY: Span = Span::secs(1);
-/// The same, once nothing has happened for as long: nobody would wait for the next step of an engine
-/// that takes minutes for one, and a run of years must not consist of readings.
-const SCRAPE_IDLE_EVERY: Span = Span::secs(60);
+/// Once nothing has happened for so long, the next reading comes after as long again: an engine in
+/// a step of minutes has nothing new to say, and a run of years must not consist of readings.
+const SCRAPE_IDLE: Span = Span::secs(60);
 /// How long requests may wait with nothing left to happen but alarms: as long as any class may let
 /// them wait.
 const STUCK_MAX: Span = Span::secs(86_400);

@@ -104,6 +104,9 @@ impl<R: Read> Reader<R> {
                     [1] => Some(Ending::Cut),
                     _ => return damaged("it is an end of an unknown kind"),
                 };
+                if filled(&mut self.input, &mut [0])? {
+                    return Err(RecordingError::Trailing);
+                }
                 return Ok(None);
             }
             kind if kind == kind_byte(Kind::Input) => Kind::Input,

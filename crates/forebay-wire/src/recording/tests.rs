@@ -223,3 +223,13 @@ fn unknown_fields_of_the_header_are_passed_over() {
     let parsed: Header = serde_json::from_str(&more).unwrap();
     assert_eq!(parsed, header());
 }
+
+#[test]
+fn bytes_after_the_end_are_an_error() {
+    let (bytes, _) = written(&three(), u64::MAX);
+    for more in [&[0][..], &bytes[..]] {
+        let (records, ending) = read(&[&bytes, more].concat());
+        assert_eq!(records, three());
+        assert!(matches!(ending, Err(RecordingError::Trailing)), "{ending:?}");
+    }
+}

@@ -17,6 +17,7 @@ fn served(id: u64, at_ms: u64, ttft_ms: u64, e2e_ms: u64, output: u64) -> Reques
         cached: Some(25),
         fate: Fate::Completed,
         attempts: 1,
+        core_requests: vec![0],
         worker: Some(0),
         queue: Some(Span::millis(ttft_ms / 2)),
         dispatched: Some(at + Span::millis(ttft_ms / 2)),

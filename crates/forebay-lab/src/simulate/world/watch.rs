@@ -2,7 +2,7 @@
 
 use forebay_core::{Input, Moment, Span};
 
-use super::{Plan, RunRecord, SCRAPE_EVERY, SCRAPE_IDLE_EVERY, TimelinePoint, World};
+use super::{Plan, RunRecord, SCRAPE_EVERY, SCRAPE_IDLE, TimelinePoint, World};
 use crate::simulate::agenda::Event;
 use crate::simulate::pool::{Pool, Worker};
 
@@ -39,10 +39,13 @@ impl World<'_> {
 
     /// Plans the next reading, at a whole second of the run.
     pub(super) fn plan_scrape(&mut self) {
-        let is_idle = self.now.since(self.happened_at) > SCRAPE_IDLE_EVERY;
-        let every = if is_idle { SCRAPE_IDLE_EVERY } else { SCRAPE_EVERY };
-        let next = (self.now.0 / every.0 + 1) * every.0;
-        self.agenda.plan(Moment(next), Event::Scrape);
+        let idle = self.now.since(self.happened_at);
+        let next = if idle > SCRAPE_IDLE {
+            self.now + idle
+        } else {
+            Moment((self.now.0 / SCRAPE_EVERY.0 + 1) * SCRAPE_EVERY.0)
+        };
+        self.agenda.plan(next, Event::Scrape);
         self.scrape_planned = true;
     }
 
