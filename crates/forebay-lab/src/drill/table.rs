@@ -89,8 +89,8 @@ fn line(text: &mut String, row: &Row) {
     );
 }
 
-/// Why each arm refused what it refused, over all seeds and numbers of workers; nothing of arms that
-/// refused nothing.
+/// Why each arm refused what it refused, over all seeds and numbers of workers; nothing of arms
+/// that refused nothing.
 pub fn refusals(drill: &Drill) -> Vec<String> {
     let of = |arm: &Mode| {
         let by = drill.refused_by(*arm);
