@@ -104,8 +104,11 @@ pub(super) const FRACTION_MIN: Key = Key::number("gate", "fraction_min", (0.01, 
     0.60,
     "feedback goes no lower than 0.60: that bears a capacity that is told a half too large",
 );
-pub(super) const FRACTION_MAX: Key = Key::number("gate", "fraction_max", (0.01, 2.0))
-    .or(1.0, "feedback goes no higher than 1.0 where preemptions are dear, and up to a half above where they are cheap");
+pub(super) const FRACTION_MAX: Key = Key::number("gate", "fraction_max", (0.01, 2.0)).or(
+    1.0,
+    "feedback goes no higher than 1.0 where preemptions are dear, and up to a half above where \
+         they are cheap",
+);
 pub(super) const BACKLOG_STEPS: Key = Key::number("gate", "backlog_steps_max", (0.01, 1e6)).or(
     1.5,
     "1.5 full steps of prefill keep a worker busy over one decision without binding requests early",
