@@ -354,10 +354,7 @@ impl Core {
             return;
         }
         best.looked_at.push(slot);
-        if self.fleet.is_crowded(slot) {
-            return;
-        }
-        if !self.fits(waiting, slot, best.leave) {
+        if !self.fits(waiting, slot, best.leave) || self.fleet.is_crowded(slot) {
             return;
         }
         let block_size = self.settings.block_size;

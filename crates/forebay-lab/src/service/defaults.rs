@@ -106,8 +106,7 @@ pub(super) const FRACTION_MIN: Key = Key::number("gate", "fraction_min", (0.01, 
 );
 pub(super) const FRACTION_MAX: Key = Key::number("gate", "fraction_max", (0.01, 2.0)).or(
     1.0,
-    "feedback goes no higher than 1.0 where preemptions are dear, and up to a half above where \
-         they are cheap",
+    "feedback goes no higher where preemptions are dear, a half more where they are cheap",
 );
 pub(super) const BACKLOG_STEPS: Key = Key::number("gate", "backlog_steps_max", (0.01, 1e6)).or(
     1.5,
