@@ -11,6 +11,7 @@
 //! | [`scenario`] | does a claim about the whole hold, whatever happens? |
 //! | [`drill`] | which way of routing meets its criteria, and which does not? |
 //! | [`report`] | what does that look like on paper? |
+//! | [`text_file`] | what does a file say that a person has written? |
 //! | [`whole_file`] | how does a file appear whole or not at all? |
 
 pub mod drill;
@@ -21,5 +22,6 @@ pub mod report;
 pub mod scenario;
 pub mod service;
 pub mod simulate;
+pub mod text_file;
 pub mod trace;
 pub mod whole_file;

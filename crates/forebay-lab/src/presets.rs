@@ -1,9 +1,9 @@
 //! Finds engine presets: those that ship by name, others by file.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::engine::{Preset, PresetError, PresetFault};
+use crate::text_file::{self, UnreadableFile};
 
 /// The presets that ship: name and text.
 const SHIPPED: [(&str, &str); 4] = [
@@ -25,20 +25,19 @@ impl Preset {
             return Self::parse(text, Path::new(name));
         }
         let path = Path::new(name_or_path);
-        match fs::read_to_string(path) {
-            Ok(text) => Self::parse(&text, path),
-            Err(error) => Err(unreadable(path, &error)),
+        if !path.exists() {
+            return Err(unknown(path));
         }
+        let text = text_file::read(path).map_err(|UnreadableFile { file, what, remedy }| {
+            PresetError { faults: vec![PresetFault { file, line: None, what, remedy }] }
+        })?;
+        Self::parse(&text, path)
     }
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> PresetError {
+fn unknown(path: &Path) -> PresetError {
     let known = Preset::names().collect::<Vec<_>>().join(", ");
-    let what = if error.kind() == std::io::ErrorKind::NotFound {
-        "neither a preset that ships nor a file".to_owned()
-    } else {
-        format!("the preset can't be read: {error}")
-    };
+    let what = "neither a preset that ships nor a file".to_owned();
     let remedy = format!("use one of {known}, or the path of a preset file");
     let file = if path.as_os_str().is_empty() { PathBuf::from("\"\"") } else { path.to_path_buf() };
     PresetError { faults: vec![PresetFault { file, line: None, what, remedy }] }

@@ -1,10 +1,9 @@
 //! Runs several ways of routing against the same requests and judges them: `forebay drill`.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use forebay_lab::drill::criteria::Criteria;
 use forebay_lab::drill::progress::Progress;
 use forebay_lab::drill::stage::{Source, Stage, thresholds};
@@ -12,6 +11,7 @@ use forebay_lab::drill::{self, ARMS, Design, Mode, table};
 use forebay_lab::engine::Preset;
 use forebay_lab::report::{self, Origin};
 use forebay_lab::service::Service;
+use forebay_lab::text_file;
 
 use crate::talk::{print, say};
 
@@ -126,10 +126,7 @@ fn stage(args: &Args) -> anyhow::Result<Stage> {
 
 fn criteria(args: &Args) -> anyhow::Result<Criteria> {
     let Some(file) = &args.criteria else { return Ok(Criteria::built_in()) };
-    let text = fs::read_to_string(file).with_context(|| {
-        format!("{}: can't be read\nhint: name a file of criteria that exists", file.display())
-    })?;
-    Ok(Criteria::parse(file, &text)?)
+    Ok(Criteria::parse(file, &text_file::read(file)?)?)
 }
 
 fn design(args: &Args, stage: &Stage) -> anyhow::Result<Design> {

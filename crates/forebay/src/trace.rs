@@ -142,10 +142,10 @@ struct ScaleArgs {
     /// Have so many times as many requests in the same time.
     #[arg(long, value_name = "FACTOR", required_unless_present = "time", value_parser = factor)]
     rate: Option<f64>,
-    /// Have the same requests in a time so many times shorter.
+    /// Have the same requests so many times as fast.
     #[arg(long, value_name = "FACTOR", value_parser = factor)]
     time: Option<f64>,
-    /// Seed of which conversations stay and when copies start.
+    /// Seed of what stays and when copies start.
     #[arg(long, value_name = "SEED", default_value_t = 1, requires = "rate")]
     seed: u64,
     /// Start copies at random within this time.

@@ -172,3 +172,93 @@ fn talk_that_nobody_can_hear_changes_nothing_and_data_that_nobody_can_have_is_an
         assert!(talk.starts_with("error: ") && talk.contains("hint: "), "{talk}");
     }
 }
+
+#[test]
+fn what_is_out_of_range_is_refused_at_once_and_names_the_range() {
+    let folder = Folder::new("ranges");
+    fs::write(folder.0.join("claim.toml"), "").unwrap();
+    fs::write(folder.0.join("odd.toml"), b"claim = \"\xff\"\n").unwrap();
+    let huge = "4294967295";
+    for (args, says) in [
+        (&["simulate", "--synth", "evidence", "--scale", "1e-10"][..], "from 0.000001 to 1000000"),
+        (&["drill", "--scale", "1e-10"], "from 0.000001 to 1000000"),
+        (&["simulate", "--synth", "evidence", "--workers", huge], "of at most 10000"),
+        (&["drill", "--workers", huge], "of at most 10000"),
+        (&["scenario", "run", "claim.toml", "--load", "nan"], "from 0.001 to 1000"),
+        (&["scenario", "run", "claim.toml", "--load", "inf"], "from 0.001 to 1000"),
+        (&["scenario", "run", "claim.toml", "--load=-1"], "from 0.001 to 1000"),
+        (&["scenario", "run", "claim.toml", "--load", "1e-15"], "from 0.001 to 1000"),
+        (&["scenario", "run", "odd.toml"], "odd.toml: line 1 is not UTF-8 text"),
+        (&["drill", "--criteria", "odd.toml"], "odd.toml: line 1 is not UTF-8 text"),
+        (&["drill", "--classes", "odd.toml"], "odd.toml: line 1 is not UTF-8 text"),
+        (&["drill", "--engine", "odd.toml"], "odd.toml: line 1 is not UTF-8 text"),
+        (&["drill", "--synth", "odd.toml"], "odd.toml: line 1 is not UTF-8 text"),
+        (&["trace", "synth", "chat", "--per-s", "1e-6", "--out", "x"], "more than ten years"),
+        (&["trace", "synth", "evidence", "--requests", "0"], "--requests"),
+    ] {
+        let output = folder.run(args);
+        let talk = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {talk}");
+        assert!(talk.contains(says), "{args:?}: {talk}");
+        assert!(output.stdout.is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn no_error_says_anything_twice() {
+    let folder = Folder::new("twice");
+    let gold = "{\"timestamp\":0,\"input_length\":9,\"output_length\":3,\"class\":\"gold\"}\n";
+    fs::write(folder.0.join("gold.jsonl"), gold).unwrap();
+    for args in [
+        &["drill", "--trace", "none.jsonl"][..],
+        &["drill", "--trace", "gold.jsonl"],
+        &["drill", "--classes", "none.toml"],
+        &["drill", "--criteria", "none.toml"],
+        &["drill", "--engine", "none.toml"],
+        &["drill", "--out", "gold.jsonl/x"],
+        &["simulate", "--trace", "none.jsonl"],
+        &["simulate", "--synth", "none.toml"],
+        &["simulate", "--synth", "evidence", "--classes", "none.toml"],
+        &["simulate", "--synth", "evidence", "--requests-out", "no/rows"],
+        &["simulate", "--synth", "evidence", "--record", "no/run.rec"],
+        &["scenario", "run", "none.toml"],
+        &["trace", "synth", "evidence", "--out", "no/trace"],
+        &["replay", "none.rec"],
+        &["explain", "none.rec", "1"],
+    ] {
+        let output = folder.run(args);
+        let talk = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {talk}");
+        let (what, remedy) = talk.trim_end().split_once("\nhint: ").expect(&talk);
+        assert!(what.starts_with("error: ") && !remedy.contains('\n'), "{args:?}: {talk}");
+        let parts: Vec<&str> = what.split(": ").collect();
+        let distinct: std::collections::BTreeSet<&&str> = parts.iter().collect();
+        assert_eq!(distinct.len(), parts.len(), "{args:?}: {talk}");
+    }
+}
+
+#[test]
+fn a_name_from_a_trace_commands_no_terminal() {
+    let folder = Folder::new("names");
+    let row = "{\"timestamp\":0,\"input_length\":9,\"output_length\":3,\"tenant\":\"NAME\"}\n";
+    let rows = row.replace("NAME", "red\\u001b[31m\\nline") + &row.replace("NAME", "plain");
+    fs::write(folder.0.join("trace.jsonl"), rows).unwrap();
+    for command in [&["simulate", "--trace"][..], &["trace", "stats"]] {
+        let output = folder.run(&[command, &["trace.jsonl"]].concat());
+        assert_eq!(output.status.code(), Some(0));
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
+}
+
+#[test]
+fn a_selection_of_nothing_is_told() {
+    let folder = Folder::new("nothing");
+    folder.run(&["trace", "synth", "evidence", "--requests", "9", "--out", "trace.jsonl"]);
+    for args in [["slice", "--from", "1e6"], ["filter", "--class", "gold"]] {
+        let output = folder.run(&[&["trace", args[0], "trace.jsonl"][..], &args[1..]].concat());
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 0));
+        let talk = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(talk.starts_with("note: no request was written"), "{talk}");
+    }
+}

@@ -215,6 +215,10 @@ impl fmt::Display for CriteriaError {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Criteria {
     list: Vec<Criterion>,
+    /// The file they were read from.
+    file: PathBuf,
+    /// The lines on which it names a class.
+    class_lines: Vec<(String, usize)>,
 }
 
 impl Criteria {
@@ -227,10 +231,28 @@ impl Criteria {
 
     /// Reads criteria from the text of a file, or says all that is wrong with it.
     pub fn parse(file: &Path, text: &str) -> Result<Self, CriteriaError> {
-        let mut list = document::read(text)
+        let document::Read { criteria: mut list, class_lines } = document::read(text)
             .map_err(|faults| CriteriaError { file: file.to_owned(), faults })?;
         sort(&mut list);
-        Ok(Self { list })
+        Ok(Self { list, file: file.to_owned(), class_lines })
+    }
+
+    /// Refuses the classes that are not served, all at once.
+    pub fn check_classes(&self, service: &Service) -> Result<(), CriteriaError> {
+        let known: Vec<&str> = service.classes.iter().map(|class| class.name.as_str()).collect();
+        let unserved = self.class_lines.iter().filter(|(name, _)| !known.contains(&name.as_str()));
+        let faults: Vec<Fault> = unserved
+            .map(|(name, line)| Fault {
+                line: *line,
+                what: format!("the class `{name}` is not served"),
+                remedy: format!("served are {}; --classes names their file", known.join(", ")),
+            })
+            .collect();
+        if faults.is_empty() {
+            Ok(())
+        } else {
+            Err(CriteriaError { file: self.file.clone(), faults })
+        }
     }
 
     /// The same, with the share of refusals that was agreed for a class where these say nothing of

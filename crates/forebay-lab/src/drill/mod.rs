@@ -37,7 +37,7 @@ pub mod stage;
 pub mod table;
 pub mod verdict;
 
-use criteria::Criteria;
+use criteria::{Criteria, CriteriaError};
 use matrix::{Cell, Variation};
 use measure::Measured;
 use stage::Stage;
@@ -104,18 +104,7 @@ impl Design {
                 "name each arm once, the one under test last",
             );
         }
-        let classes = &stage.service.classes;
-        let unserved = self.criteria.list().iter().find_map(|criterion| {
-            let name = criterion.class.as_ref()?;
-            classes.iter().all(|class| class.name != *name).then_some(name)
-        });
-        if let Some(name) = unserved {
-            let known: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();
-            return refuse(
-                format!("the criteria name the class `{name}`, which is not served"),
-                &format!("served are {}; --classes names the file of classes", known.join(", ")),
-            );
-        }
+        self.criteria.check_classes(&stage.service)?;
         Ok(())
     }
 
@@ -190,6 +179,9 @@ pub enum DrillError {
         /// What to do about it.
         remedy: String,
     },
+    /// The criteria are about something else than the stage.
+    #[error(transparent)]
+    Criteria(#[from] CriteriaError),
     /// No run could be made.
     #[error(transparent)]
     Stage(#[from] SimulateError),

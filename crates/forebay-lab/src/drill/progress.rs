@@ -10,7 +10,7 @@ impl Progress {
     /// A bar for this many runs.
     pub fn of(runs: usize) -> Self {
         let bar = ProgressBar::new(runs as u64);
-        let template = "{bar:40} {pos}/{len} runs, {eta} left";
+        let template = "{wide_bar} {pos}/{len} runs, {eta} left";
         let style = ProgressStyle::with_template(template).expect("the template names known keys");
         bar.set_style(style);
         Self(bar)

@@ -39,6 +39,7 @@ use crate::engine::Preset;
 use crate::recording::{RecordingFault, RecordingTap};
 use crate::service::{Faults, Service};
 use crate::simulate::{Client, NoTap, Patience, SimulateError, Tap, Who};
+use crate::text_file::{self, UnreadableFile};
 use crate::trace::synth::Description;
 
 use expect::Expectation;
@@ -156,13 +157,8 @@ struct Arm {
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
     /// The file could not be read at all.
-    #[error("{}: {said}\nhint: name a scenario file that exists and may be read", file.display())]
-    Unreadable {
-        /// The file.
-        file: PathBuf,
-        /// What the system said.
-        said: std::io::Error,
-    },
+    #[error(transparent)]
+    Unreadable(#[from] UnreadableFile),
     /// It was read, and these are its faults.
     #[error(transparent)]
     Faulty(#[from] Faults),
@@ -182,9 +178,7 @@ pub enum ScenarioError {
 impl Scenario {
     /// Reads a scenario file.
     pub fn load(file: &Path) -> Result<Self, ScenarioError> {
-        let text = std::fs::read_to_string(file)
-            .map_err(|said| ScenarioError::Unreadable { file: file.to_owned(), said })?;
-        Ok(Self::parse(file, &text)?)
+        Ok(Self::parse(file, &text_file::read(file)?)?)
     }
 
     /// Reads the text of a scenario file. Paths in it start at the folder of `file`.

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use forebay_core::{ClassSettings, GateSettings, Knowledge, Limits, Mode, Overload, PoolId};
 use forebay_core::{Settings, TenantId, TenantSettings, Tokens};
 
+use crate::text_file::{self, UnreadableFile};
 pub use defaults::{COUNTS, Count, Key, TABLE};
 
 /// The name of the pool whose fleet the command line gives.
@@ -118,13 +119,8 @@ impl std::error::Error for Faults {}
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
     /// It could not be read at all.
-    #[error("{}: {source}\nhint: name a service file that exists and may be read", file.display())]
-    Unreadable {
-        /// The file.
-        file: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Unreadable(#[from] UnreadableFile),
     /// It was read, and these are its faults.
     #[error(transparent)]
     Faulty(#[from] Faults),
@@ -133,9 +129,7 @@ pub enum ServiceError {
 impl Service {
     /// Reads a service file.
     pub fn load(file: &Path) -> Result<Self, ServiceError> {
-        let text = std::fs::read_to_string(file)
-            .map_err(|source| ServiceError::Unreadable { file: file.to_owned(), source })?;
-        Ok(Self::parse(file, &text)?)
+        Ok(Self::parse(file, &text_file::read(file)?)?)
     }
 
     /// Reads the text of a service file; `file` only names it in faults.

@@ -245,3 +245,34 @@ fn every_key_of_the_reference_has_a_reason_and_a_default_within_its_range() {
         }
     }
 }
+
+#[test]
+fn more_classes_or_pools_than_numbers_tell_apart_are_one_fault() {
+    for (table, more) in [("class", "overload = \"queue\""), ("pool", "workers = 1")] {
+        let tables = |count: usize| -> String {
+            let one = |nth: usize| format!("[[{table}]]\nname = \"n{nth}\"\n{more}\n");
+            let class = "[[class]]\nname = \"a\"\noverload = \"queue\"\n";
+            let first = if table == "pool" { class } else { "" };
+            first.to_owned() + &(0..count).map(one).collect::<String>()
+        };
+        assert!(parse(&tables(1000)).is_ok(), "{table}");
+        let first = if table == "pool" { 3 } else { 0 };
+        check(&tables(70_000), first + 3001, &format!("70000 tables `[[{table}]]`, of at most"));
+    }
+}
+
+#[test]
+fn a_pool_that_no_run_could_have_is_told_with_its_line() {
+    let class = "[[class]]\nname = \"a\"\noverload = \"queue\"\n";
+    let pool = "[[pool]]\nname = \"p\"\nworkers = 5\n";
+    check(&format!("{class}{pool}[limits]\nworkers_max = 4\n"), 6, "5 workers, of at most 4");
+    let engine = format!("{class}{pool}engine = \"abacus\"\n");
+    check(&engine, 7, "engine abacus: neither a preset that ships nor a file");
+}
+
+#[test]
+fn two_of_a_name_on_one_line_are_told() {
+    let twice = "class = [{ name = \"a\", overload = \"queue\" }, \
+                 { name = \"a\", overload = \"queue\" }]\n";
+    check(twice, 1, "[[class]] `a` is there twice");
+}

@@ -198,7 +198,7 @@ pub enum SimulateError {
     Preset(#[from] PresetError),
     /// The trace names a class that is not served.
     #[error(
-        "{trace}: request {nth} names the class `{class}`, which is not served\nhint: {remedy}"
+        "request {nth} of {trace} names the class `{class}`, which is not served\nhint: {remedy}"
     )]
     UnknownClass {
         /// The trace.

@@ -115,8 +115,10 @@ fn groups(
 }
 
 fn shortened(name: &str, most: usize) -> String {
+    // A name from a trace may hold what would break its row.
+    let name = name.replace(char::is_control, "\u{fffd}");
     if name.chars().count() <= most {
-        return name.to_owned();
+        return name;
     }
     let kept: String = name.chars().take(most - 1).collect();
     format!("{kept}…")

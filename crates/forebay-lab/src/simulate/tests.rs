@@ -366,7 +366,10 @@ fn plans_that_make_no_run_are_refused_with_a_remedy() {
     let unknown = TraceRequest { class: Some(Arc::from("gold")), ..request(0, 20, 2) };
     let error = of(plan(vec![request(0, 20, 2), unknown], 1, HOLD));
     let told = error.to_string();
-    assert!(told.contains("request 2 names the class `gold`") && told.contains("hint: "), "{told}");
+    assert!(
+        told.contains("request 2 of test names the class `gold`") && told.contains("hint: "),
+        "{told}"
+    );
     assert_eq!(of(plan(Vec::new(), 0, HOLD)), SimulateError::NoWorkers);
     for scale in [0.0, -1.0, 0.999e-6, 1.001e6, f64::NAN, f64::INFINITY] {
         let error = of(Plan { scale, ..plan(Vec::new(), 1, HOLD) });

@@ -252,8 +252,14 @@ fn not_a_row(lines: &Lines, error: &serde_json::Error) -> TraceError {
         return lines
             .fault(what, "the file was not written to its end: fetch it again, or drop the line");
     }
+    if error.is_data() && !lines.line().trim_ascii_start().starts_with(b"{") {
+        return lines.fault("the line is no JSON object", "one JSON object a line is expected");
+    }
     let text = error.to_string();
     let what = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
+    // The library says types as Rust spells them.
+    let what = what.replace("expected i64", "expected a whole number");
+    let what = what.replace("expected a sequence", "expected a list");
     let remedy = if what.contains("hash_ids") {
         "ids must be whole numbers from 0 to 18446744073709551615, without quotes or fraction"
     } else if error.is_data() {

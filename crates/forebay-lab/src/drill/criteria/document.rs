@@ -8,10 +8,18 @@ use toml::de::{DeTable, DeValue};
 use super::super::measure::Statistic;
 use super::{Criterion, Fault, Measure, Metric};
 
+/// What a file of criteria says.
+pub(super) struct Read {
+    pub(super) criteria: Vec<Criterion>,
+    /// The classes it names, and on which lines, from 1.
+    pub(super) class_lines: Vec<(String, usize)>,
+}
+
 /// Reads criteria, or says all that is wrong, in order of lines.
-pub(super) fn read(text: &str) -> Result<Vec<Criterion>, Vec<Fault>> {
+pub(super) fn read(text: &str) -> Result<Read, Vec<Fault>> {
     let (table, errors) = DeTable::parse_recoverable(text);
-    let mut reader = Reader { text, criteria: Vec::new(), faults: Vec::new() };
+    let (criteria, class_lines, faults) = (Vec::new(), Vec::new(), Vec::new());
+    let mut reader = Reader { text, criteria, class_lines, faults };
     for error in errors {
         let span = error.span().unwrap_or(0..0);
         reader.fault(span, error.message(), "the file is TOML: see https://toml.io");
@@ -24,23 +32,28 @@ pub(super) fn read(text: &str) -> Result<Vec<Criterion>, Vec<Fault>> {
             "name at least one, such as completed_share_min = 0.999",
         );
     }
-    let Reader { criteria, mut faults, .. } = reader;
+    let Reader { criteria, class_lines, mut faults, .. } = reader;
     faults.sort_by_key(|fault| fault.line);
     faults.dedup();
-    if faults.is_empty() { Ok(criteria) } else { Err(faults) }
+    if faults.is_empty() { Ok(Read { criteria, class_lines }) } else { Err(faults) }
 }
 
 struct Reader<'t> {
     text: &'t str,
     criteria: Vec<Criterion>,
+    class_lines: Vec<(String, usize)>,
     faults: Vec<Fault>,
 }
 
 impl Reader<'_> {
     fn fault(&mut self, span: Range<usize>, what: impl Into<String>, remedy: impl Into<String>) {
-        let before = self.text.as_bytes().iter().take(span.start);
-        let line = 1 + before.filter(|byte| **byte == b'\n').count();
+        let line = self.line(&span);
         self.faults.push(Fault { line, what: what.into(), remedy: remedy.into() });
+    }
+
+    fn line(&self, span: &Range<usize>) -> usize {
+        let before = self.text.as_bytes().iter().take(span.start);
+        1 + before.filter(|byte| **byte == b'\n').count()
     }
 
     /// The criteria of the whole file, or of one class.
@@ -74,6 +87,8 @@ impl Reader<'_> {
             return self.fault(value.span(), "`class` is not a table", "write [class.NAME]");
         };
         for (name, value) in table {
+            let line = self.line(&name.span());
+            self.class_lines.push((name.get_ref().to_string(), line));
             match value.get_ref() {
                 DeValue::Table(table) => self.scope(Some(name.get_ref()), table),
                 _ => self.fault(

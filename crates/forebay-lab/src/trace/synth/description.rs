@@ -1,13 +1,13 @@
 //! Reads the description of a synthetic trace, and reports all of its faults at once.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use serde::Deserialize;
 
 use super::length::{Length, Written};
+use crate::text_file::{self, UnreadableFile};
 use crate::trace::{MOONCAKE_ID_TOKENS, TraceError};
 
 /// Arrivals of one window of time that are drawn and sorted together.
@@ -205,11 +205,8 @@ impl Description {
 
     /// A description from a file.
     pub fn load(path: &Path) -> Result<Self, TraceError> {
-        let text = fs::read_to_string(path).map_err(|error| TraceError {
-            file: path.to_path_buf(),
-            line: None,
-            what: error.to_string(),
-            remedy: "see that the file is there and may be read".to_owned(),
+        let text = text_file::read(path).map_err(|UnreadableFile { file, what, remedy }| {
+            TraceError { file, line: None, what, remedy }
         })?;
         let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         Self::parse(&name.unwrap_or_default(), path, &text)

@@ -124,9 +124,13 @@ fn a_broken_row_is_named_with_its_line() {
         ("{", "{\"delay\": -1, ", "delay is -1"),
         ("{", "{\"session_id\": [], ", "session_id is []"),
         ("{", "{\"class\": \"\", ", "class is empty"),
+        (": 5", ": 315360000001", "timestamp is 315360000001"),
+        (": 5", ": 18446744073709", "timestamp is 18446744073709"),
+        ("{", "{\"delay\": 1e15, ", "delay is 1e15"),
+        ("{", "{\"chat_id\": true, ", "expected a whole number (column"),
         ("{", "{\"tenant\": 7, ", "invalid type: integer `7`, expected a string"),
         ("{", "{\"timestamp\": 4, ", "duplicate field `timestamp`"),
-        ("[1, 2]", "7", "invalid type: integer `7`, expected a sequence"),
+        ("[1, 2]", "7", "invalid type: integer `7`, expected a list"),
         ("[1, 2]}", "[1, 2]} x", "trailing characters"),
         ("{", "[", "key must be a string"),
     ] {
@@ -137,6 +141,26 @@ fn a_broken_row_is_named_with_its_line() {
         };
         refused(format!("{ROW}\n\n{broken}"), Some(3), says);
     }
+}
+
+#[test]
+fn a_line_that_is_no_object_is_told_in_words_of_the_format() {
+    for line in ["[1, 2]", "7", "\"row\"", "null"] {
+        refused(format!("{ROW}\n{line}\n"), Some(2), "the line is no JSON object");
+    }
+}
+
+#[test]
+fn a_table_may_hold_any_date_but_not_more_than_ten_years() {
+    let table = |second: &str| {
+        read(format!(
+            "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:00:00,1,2\n{second},1,2\n"
+        ))
+    };
+    assert_eq!(table("2034-05-07 00:00:00").map(|read| read.len()), Ok(2));
+    let error = table("2034-05-09 00:00:00").unwrap_err();
+    assert_eq!(error.line, Some(3), "{error}");
+    assert!(error.what.contains("more than ten years"), "{error}");
 }
 
 #[test]
