@@ -82,10 +82,16 @@ fn a_broken_claim_exits_with_1_and_a_faulty_file_with_2() {
     write("false.toml", "at_least = 1");
     write("faulty.toml", "at_most = \"none\"");
     let (code, stdout, _) = folder.forebay(&["scenario", "run", "true.toml"]);
-    assert_eq!((code, stdout.as_str()), (Some(0), "held    true load 1 seed 1: refused 0\n"));
+    assert_eq!(
+        (code, stdout.as_str()),
+        (Some(0), "held    true, load 1 × the file's, seed 1: refused 0\n")
+    );
     let (code, stdout, _) = folder.forebay(&["scenario", "run", "true.toml", "false.toml"]);
     assert_eq!(code, Some(1));
-    assert!(stdout.contains("BROKEN  false load 1 seed 1: refused is 0, below 1"), "{stdout}");
+    assert!(
+        stdout.contains("BROKEN  false, load 1 × the file's, seed 1: refused is 0, below 1"),
+        "{stdout}"
+    );
     let (code, stdout, stderr) = folder.forebay(&["scenario", "run", "true.toml", "faulty.toml"]);
     assert_eq!((code, stdout.as_str()), (Some(2), ""));
     assert!(stderr.contains("faulty.toml:11: "), "{stderr}");

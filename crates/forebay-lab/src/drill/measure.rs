@@ -103,6 +103,8 @@ pub struct Group {
     pub completed: u64,
     /// Refused for good.
     pub refused: u64,
+    /// Refused for good, by the last reason, without the reasons of none.
+    pub refused_by: IndexMap<&'static str, u64>,
     /// Given up by their clients.
     pub abandoned: u64,
     /// Failed by a worker.
@@ -132,6 +134,7 @@ impl Group {
             offered: group.offered,
             completed: group.completed,
             refused: group.refused,
+            refused_by: group.refused_by.clone(),
             abandoned: group.abandoned,
             failed: group.failed,
             ttft: offered(&group.ttft_ms),

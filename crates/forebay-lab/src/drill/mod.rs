@@ -18,6 +18,7 @@ use std::collections::BTreeSet;
 pub use forebay_core::Mode;
 use forebay_core::{HoldOrder, KvPreset};
 
+use indexmap::IndexMap;
 use serde::Serialize;
 
 use crate::simulate::{RunRecord, SimulateError, Summary};
@@ -206,7 +207,11 @@ pub fn hold(design: Design, stage: &Stage, done: &(dyn Fn() + Sync)) -> Result<D
         stage.run(cell).map_err(|said| DrillError::Run { arm, workers, seed, said })
     };
     let runs = matrix::run(&design.cells(), &make, done)?;
-    Ok(Drill::of(design, runs))
+    let held = Drill::of(design, runs);
+    Ok(match stage.replayed() {
+        Some(draws) => held.of_replays(draws),
+        None => held,
+    })
 }
 
 /// What came of a drill.
@@ -228,6 +233,8 @@ pub struct Drill {
     pub arms: Vec<Mode>,
     /// What they were held to.
     pub criteria: Criteria,
+    /// Where all seeds replayed the same requests, what their draws still decided.
+    pub replayed: Option<&'static str>,
     /// Every run on the fleet as the preset has it.
     pub runs: Vec<Run>,
     /// Every run on a fleet that differs.
@@ -261,15 +268,35 @@ impl Drill {
             seeds,
             arms,
             criteria,
+            replayed: None,
             runs,
             varied,
             verdicts,
         }
     }
 
+    /// The same drill, whose seeds all replayed the same requests and differ only in these draws:
+    /// what they agree on is then no spread of the load, and the verdict under test says so.
+    #[must_use]
+    pub(crate) fn of_replays(mut self, draws: &'static str) -> Self {
+        self.replayed = Some(draws);
+        if let (2.., Some(verdict)) = (self.seeds.len(), self.verdicts.last_mut()) {
+            let said = format!("; all seeds replay the same requests and differ only in {draws}");
+            verdict.reason.push_str(&said);
+        }
+        self
+    }
+
     /// The runs of one arm at one number of workers, by seed.
     pub fn at(&self, workers: u32, arm: Mode) -> impl Iterator<Item = &Run> {
         self.runs.iter().filter(move |run| run.cell.workers == workers && run.cell.arm == arm)
+    }
+
+    /// Requests that an arm refused for good, by reason, over all seeds and numbers of workers,
+    /// without the reasons of none.
+    pub fn refused_by(&self, arm: Mode) -> IndexMap<&'static str, u64> {
+        let runs = self.runs.iter().filter(|run| run.cell.arm == arm);
+        row::refused_by(runs.map(|run| &run.measured))
     }
 
     /// The runs of one arm on a fleet that differs from the preset, by seed; as asked for

@@ -1,5 +1,7 @@
 //! Writes figures the way people read them.
 
+use indexmap::IndexMap;
+
 /// How an infinite or missing figure is written.
 pub const INFINITE: &str = "∞";
 
@@ -82,6 +84,13 @@ pub fn listed<T: ToString>(items: &[T]) -> String {
         Some((last, [])) => last.clone(),
         Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
     }
+}
+
+/// Counts by reason: `shed 3, workers_busy 208`; `–` for none.
+pub fn reasons(counts: &IndexMap<&'static str, u64>) -> String {
+    let parts: Vec<String> =
+        counts.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+    if parts.is_empty() { "–".to_owned() } else { parts.join(", ") }
 }
 
 /// A count with its noun: `1 seed`, `3 seeds`.

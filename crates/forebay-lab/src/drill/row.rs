@@ -1,6 +1,7 @@
 //! Brings the runs of one arm at one number of workers down to one row of a table.
 
-use forebay_core::Mode;
+use forebay_core::{Mode, RefusalReason};
+use indexmap::IndexMap;
 
 use super::measure::{Latency, Measured, Statistic};
 use super::{Drill, Run};
@@ -16,6 +17,8 @@ pub struct Row {
     pub completed_share: f64,
     /// Requests refused, over all seeds.
     pub refused: u64,
+    /// The same by reason, without the reasons of none.
+    pub refused_by: IndexMap<&'static str, u64>,
     /// Requests abandoned or failed, over all seeds.
     pub lost: u64,
     /// Requests offered, over all seeds.
@@ -61,6 +64,7 @@ impl Row {
             workers,
             completed_share: if offered == 0 { 1.0 } else { completed as f64 / offered as f64 },
             refused: sum(|run| run.all.refused),
+            refused_by: refused_by(runs.iter().copied()),
             lost: sum(|run| run.all.abandoned + run.all.failed),
             offered,
             ttft: over_seeds(runs.iter().map(|run| run.all.ttft)),
@@ -71,6 +75,17 @@ impl Row {
             preemptions: mean(runs.iter().map(|run| Some(run.preemptions as f64))).unwrap_or(0.0),
         }
     }
+}
+
+/// Requests of these runs that were refused for good, by reason, without the reasons of none.
+pub fn refused_by<'a>(runs: impl Iterator<Item = &'a Measured>) -> IndexMap<&'static str, u64> {
+    let mut counts: IndexMap<&'static str, u64> =
+        RefusalReason::ALL.iter().map(|reason| (reason.label(), 0)).collect();
+    for (reason, count) in runs.flat_map(|run| &run.all.refused_by) {
+        *counts.entry(reason).or_default() += count;
+    }
+    counts.retain(|_, count| *count > 0);
+    counts
 }
 
 /// The mean of figures; `None` where one is missing, infinite where one is.

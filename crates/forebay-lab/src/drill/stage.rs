@@ -79,6 +79,19 @@ impl Stage {
             && (self.scale - 1.0).abs() < f64::EPSILON
     }
 
+    /// Where every seed replays the same requests, what its draws still decide; `None` where each
+    /// seed makes requests of its own.
+    pub fn replayed(&self) -> Option<&'static str> {
+        let Source::File(_) = self.source else { return None };
+        // With one of each, there is nothing to draw for a request that names none.
+        let is_single = self.service.classes.len() < 2 && self.service.tenants.len() < 2;
+        Some(if is_single {
+            "the router's draws"
+        } else {
+            "the router's draws and the classes and tenants that the trace leaves open"
+        })
+    }
+
     /// Refuses what no cell could run with, before the first one runs.
     pub fn check(&self, workers: &[u32]) -> Result<(), SimulateError> {
         simulate::check_scale(self.scale)?;
@@ -130,5 +143,34 @@ pub fn thresholds(criteria: &Criteria) -> Thresholds {
         ttft_max: largest(Metric::Ttft).unwrap_or(Thresholds::default().ttft_max),
         itl_max: largest(Metric::Itl),
         e2e_max: largest(Metric::E2e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Source, Stage, published};
+    use crate::engine::Preset;
+    use crate::service::Service;
+    use crate::simulate::Thresholds;
+
+    fn replayed(source: Source, service: Service) -> Option<&'static str> {
+        let engine = Preset::resolve(published::ENGINE).unwrap();
+        let thresholds = Thresholds::default();
+        Stage { source, engine, service, scale: 1.0, thresholds }.replayed()
+    }
+
+    #[test]
+    fn seeds_of_a_file_differ_in_the_router_and_in_the_classes_it_leaves_open() {
+        let file = || Source::File("trace.jsonl".into());
+        assert_eq!(replayed(file(), Service::single()), Some("the router's draws"));
+        let mut two = Service::single();
+        two.classes.push(two.classes[0].clone());
+        assert!(replayed(file(), two).unwrap().contains("classes"));
+    }
+
+    #[test]
+    fn seeds_of_a_synthetic_trace_make_requests_of_their_own() {
+        let source = Source::synthetic(published::WORKLOAD).unwrap();
+        assert_eq!(replayed(source, Service::single()), None);
     }
 }

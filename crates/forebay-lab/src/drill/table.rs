@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use forebay_core::{HoldOrder, Mode};
 
 use super::measure::Latency;
-use super::notation::{change, counted, listed, percent, three_digits};
+use super::notation::{change, counted, listed, percent, reasons, three_digits};
 use super::row::Row;
 use super::{Drill, verdict};
 
@@ -32,6 +32,13 @@ pub fn render(drill: &Drill) -> String {
         previous = Some(row.workers);
         line(&mut text, row);
     }
+    let refusals = refusals(drill);
+    if !refusals.is_empty() {
+        text.push('\n');
+    }
+    for refusal in refusals {
+        wrapped(&mut text, &refusal, "");
+    }
     text.push('\n');
     for (arm, verdict) in drill.arms.iter().zip(&drill.verdicts) {
         let tested = if drill.under_test().is_some_and(|(last, _)| last == *arm) {
@@ -52,7 +59,8 @@ pub fn render(drill: &Drill) -> String {
 
 const READING: &str = "Figures are means over the seeds, max their largest, refused their sum; \
     makespan is a multiple of round-robin's. A request never served is infinitely late (∞). \
-    ITL is over the served.";
+    Every latency is over all offered requests, except ITL here, which is over the served; \
+    criteria on ITL are over all.";
 
 const HEAD: &str = "                                       \
     |----- TTFT over all offered, s -----|
@@ -79,6 +87,17 @@ fn line(text: &mut String, row: &Row) {
         ratio,
         row.preemptions,
     );
+}
+
+/// Why each arm refused what it refused, over all seeds and numbers of workers; nothing of arms
+/// that refused nothing.
+pub fn refusals(drill: &Drill) -> Vec<String> {
+    let of = |arm: &Mode| {
+        let by = drill.refused_by(*arm);
+        let refused: u64 = by.values().sum();
+        (refused > 0).then(|| format!("{arm} refused {refused}: {}", reasons(&by)))
+    };
+    drill.arms.iter().filter_map(of).collect()
 }
 
 /// What must be said beside the figures.

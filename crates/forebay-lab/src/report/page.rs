@@ -71,10 +71,11 @@ fn header(html: &mut String, drill: &Drill, claim: &str) {
         Escaped(sentence),
         Escaped(&sentence_case(reason)),
         Escaped(&format!(
-            "{}, simulated; {} and {}, the same requests for every arm of a seed.",
+            "{}, simulated; {} and {}, the same requests for every arm {} seed.",
             drill.title(),
             counted(drill.arms.len(), "arm"),
-            counted(drill.seeds.len(), "seed")
+            counted(drill.seeds.len(), "seed"),
+            if drill.replayed.is_some() { "and" } else { "of a" }
         ))
     );
 }
@@ -119,8 +120,8 @@ fn verdicts(drill: &Drill) -> String {
     }
     let marked = |row: &[String]| row[0].ends_with("(under test)");
     let written = paragraph(
-        "The criteria were written down before the runs. Each holds at every number of workers, \
-         over all offered requests: one that was never served is infinitely late.",
+        "The criteria were read before the runs; their hash is below. Each holds at every number \
+         of workers, over all offered requests: one that was never served is infinitely late.",
     );
     format!(
         "{}{written}{}<p class=\"hash\">SHA-256 of the criteria in canonical form: \
@@ -135,8 +136,8 @@ fn cells(drill: &Drill) -> String {
     let rows = Row::all(drill);
     let mut table = Table::new(
         "Means over the seeds; max is the largest, refused the sum. TTFT in seconds over all \
-         offered requests, ∞ where a request was never served; ITL over the served; makespan as \
-         a multiple of round-robin's.",
+         offered requests, ∞ where a request was never served; ITL over the served, but \
+         criteria on it over all; makespan as a multiple of round-robin's.",
         &[
             "N",
             "arm",
@@ -199,6 +200,12 @@ fn limits(drill: &Drill) -> Vec<String> {
     ];
     limits.push(if drill.seeds.len() < 2 {
         "One seed shows no spread between runs.".to_owned()
+    } else if let Some(draws) = drill.replayed {
+        format!(
+            "All {} replay the same requests: they show what {draws} change, and nothing of other \
+             requests.",
+            counted(drill.seeds.len(), "seed")
+        )
     } else {
         format!(
             "{} show some of the spread between runs, not all of it; the verdict says that they \

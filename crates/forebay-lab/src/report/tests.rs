@@ -115,6 +115,36 @@ fn a_drill_of_one_cell_and_no_requests_still_has_a_page() {
 }
 
 #[test]
+fn refusals_have_their_reasons_on_the_page_and_for_programs() {
+    let files = files(&drill(), &origin());
+    let said = "Over all numbers of workers, kv:dynamo-1.2 refused 87: shed 87;";
+    assert!(files["index.html"].contains(said));
+    assert!(files["index.html"].contains("<th scope=\"col\">refused by</th>"));
+    assert!(files["index.html"].contains("<td>shed 87</td>"));
+    let report: serde_json::Value = serde_json::from_str(&files["report.json"]).unwrap();
+    assert_eq!(report["verdicts"][1]["refused"], 87);
+    assert_eq!(report["verdicts"][1]["refused_by"], serde_json::json!({ "shed": 87 }));
+    assert_eq!(report["verdicts"][0]["refused_by"], serde_json::json!({}));
+}
+
+#[test]
+fn the_page_claims_of_the_criteria_only_that_they_were_read_before_the_runs() {
+    let page = &files(&drill(), &origin())["index.html"];
+    assert!(page.contains("The criteria were read before the runs; their hash is below."));
+    assert!(!page.contains("written down"));
+}
+
+#[test]
+fn a_replayed_trace_is_no_spread_of_the_load_and_the_page_says_so() {
+    let said = "; all seeds replay the same requests and differ only in the router&#39;s draws.";
+    let page = &files(&drill().of_replays("the router's draws"), &origin())["index.html"];
+    assert!(page.contains(said));
+    assert!(page.contains("the same requests for every arm and seed."));
+    assert!(page.contains("nothing of other requests."));
+    assert!(!files(&drill(), &origin())["index.html"].contains("all seeds replay"));
+}
+
+#[test]
 fn small_figures_look_like_this() {
     let drill = fake::drill(&[2], 1, &ARMS[..2]);
     insta::assert_snapshot!(

@@ -1,5 +1,6 @@
 //! Writes the verdicts for programs to read.
 
+use indexmap::IndexMap;
 use serde::Serialize;
 
 use super::Origin;
@@ -28,6 +29,8 @@ struct ArmVerdict<'a> {
     arm: &'a str,
     outcome: &'a str,
     reason: &'a str,
+    refused: u64,
+    refused_by: IndexMap<&'static str, u64>,
 }
 
 #[derive(Serialize)]
@@ -80,10 +83,15 @@ fn verdicts<'a>(drill: &'a Drill, kind: &'a str, origin: Option<Written<'a>>) ->
         criteria: drill.criteria.list().iter().map(ToString::to_string).collect(),
         criteria_sha256: drill.criteria.hash(),
         verdicts: arms
-            .map(|(arm, verdict)| ArmVerdict {
-                arm: arm.name(),
-                outcome: verdict.outcome.name(),
-                reason: &verdict.reason,
+            .map(|(arm, verdict)| {
+                let refused_by = drill.refused_by(*arm);
+                ArmVerdict {
+                    arm: arm.name(),
+                    outcome: verdict.outcome.name(),
+                    reason: &verdict.reason,
+                    refused: refused_by.values().sum(),
+                    refused_by,
+                }
             })
             .collect(),
         origin,

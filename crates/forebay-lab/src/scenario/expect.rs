@@ -2,10 +2,12 @@
 //!
 //! Figures have the names that they have in the object of `forebay simulate --json`, joined by dots
 //! (`ttft_ms.p99`), and a few more that only a scenario needs. A latency that an unserved request
-//! makes infinite is above every limit.
+//! makes infinite is above every limit; a finite one is 0 × an infinite one, and two infinite ones
+//! cannot be compared.
 
 use forebay_core::RefusalReason;
 
+use crate::drill::notation::INFINITE;
 use crate::simulate::{Group, Latency, Millis, Summary};
 
 /// What must hold of one figure.
@@ -179,10 +181,16 @@ impl Expectation {
         let (value, unit) = match &self.against {
             None => (value, String::new()),
             Some(name) => match self.value(arm(arms, name)) {
-                Some(base) if base > 0.0 => (ratio(value, base), format!(" × {name}")),
+                // Of two requests that were both never served, neither was served sooner.
+                Some(base) if value.is_infinite() && base.is_infinite() => {
+                    let text =
+                        format!("{label} cannot be compared with {name}: infinite under both");
+                    return Checked { holds: false, text };
+                }
+                Some(base) if base > 0.0 => (value / base, format!(" × {name}")),
                 base => {
                     let base = base.map_or("no value".to_owned(), number);
-                    let text = format!("{label} can't be compared with {name}, which has {base}");
+                    let text = format!("{label} cannot be compared with {name}, which has {base}");
                     return Checked { holds: false, text };
                 }
             },
@@ -220,21 +228,64 @@ impl Expectation {
     }
 }
 
-/// Two infinite figures are equal, and no better than each other.
-fn ratio(value: f64, base: f64) -> f64 {
-    if value.is_infinite() && base.is_infinite() { 1.0 } else { value / base }
-}
-
 fn arm<'a>(arms: &'a [ArmFigures], name: &str) -> &'a ArmFigures {
     arms.iter().find(|arm| arm.name == name).expect("every arm that is named was run")
 }
 
 /// At most three decimals, and none that say nothing.
 pub(super) fn number(value: f64) -> String {
+    if value.is_infinite() {
+        return INFINITE.to_owned();
+    }
     let text = format!("{value:.3}");
     if text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     } else {
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ArmFigures, Checked, Expectation, Figure, Of};
+    use crate::drill::fake;
+    use crate::simulate::{Summary, Thresholds};
+
+    /// The mean TTFT of a run of which so many requests were refused, against that of another.
+    fn against(own_refused: u64, base_refused: u64) -> Checked {
+        let of = |name: &str, refused: u64| ArmFigures {
+            name: name.to_owned(),
+            summary: Summary::of(
+                &fake::run(&fake::Shape { refused, ..fake::SHAPE }, 1),
+                &Thresholds::default(),
+            ),
+            drained_s: 0.0,
+        };
+        let expectation = Expectation {
+            figure: Figure::named("ttft_ms.mean").unwrap(),
+            of: Of::All,
+            arm: None,
+            against: Some("round-robin".to_owned()),
+            at_least: None,
+            at_most: Some(1.0),
+        };
+        expectation.check(&[of("the scenario", own_refused), of("round-robin", base_refused)])
+    }
+
+    #[test]
+    fn two_infinite_figures_break_an_expectation_that_compares_them() {
+        let checked = against(1, 1);
+        assert!(!checked.holds);
+        let said = "ttft_ms.mean cannot be compared with round-robin: infinite under both";
+        assert_eq!(checked.text, said);
+    }
+
+    #[test]
+    fn a_finite_figure_is_nothing_of_an_infinite_one_and_the_reverse_is_above_every_limit() {
+        let better = against(0, 1);
+        assert!(better.holds && better.text == "ttft_ms.mean 0 × round-robin", "{better:?}");
+        let worse = against(1, 0);
+        assert!(!worse.holds);
+        assert_eq!(worse.text, "ttft_ms.mean is ∞ × round-robin, above 1");
     }
 }

@@ -39,7 +39,10 @@ fn a_claim_that_holds_gives_one_line_with_its_figures() {
     let scenario = parsed("[[expect]]\nfigure = \"completed_share\"\nat_least = 1\n");
     let verdict = scenario.run(4, 1.0).unwrap();
     assert!(verdict.holds(), "{verdict}");
-    assert_eq!(verdict.to_string(), "held    small load 1 seed 4: completed_share 1");
+    assert_eq!(
+        verdict.to_string(),
+        "held    small, load 1 × the file's, seed 4: completed_share 1"
+    );
 }
 
 #[test]
@@ -48,9 +51,28 @@ fn a_broken_claim_names_the_figure_and_the_command_that_repeats_it() {
     let verdict = scenario.run(4, 1.0).unwrap();
     assert!(!verdict.holds());
     let text = verdict.to_string();
-    assert!(text.starts_with("BROKEN  small load 1 seed 4: refused is 0, below 3\n"), "{text}");
+    let first = "BROKEN  small, load 1 × the file's, seed 4: refused is 0, below 3\n";
+    assert!(text.starts_with(first), "{text}");
     assert!(text.contains("claim: A small load is served."), "{text}");
     assert!(text.ends_with("repeat: forebay scenario run small.toml --seed 4 --load 1"), "{text}");
+}
+
+#[test]
+fn what_was_run_is_said_in_words_that_the_file_could_use() {
+    let more = "[[event]]\nat_s = 1\nwhat = \"lost\"\nworker = 1\n\
+                [[event]]\nat_s = 2\nwhat = \"back\"\n\
+                [clients]\npatience_s = 5\n\
+                [[expect]]\nfigure = \"refused\"\nat_least = 30\n";
+    let text = parsed(more).run(4, 1.0).unwrap().to_string();
+    for words in [
+        "knowledge events,",
+        "tokens, nothing shared, answers",
+        "event: at 1.000 s, worker 1 lost\n",
+        "event: at 2.000 s, all workers back\n",
+        "patience 5.000 s\n",
+    ] {
+        assert!(text.contains(words), "no `{words}` in {text}");
+    }
 }
 
 #[test]

@@ -2,9 +2,12 @@
 
 use std::fmt;
 
+use forebay_core::Knowledge;
+
 use super::expect::number;
 use super::workload::Pace;
-use super::{Rate, Scenario, Shape};
+use super::{Rate, Scenario, Shape, Stream, What};
+use crate::simulate::{Patience, Who};
 
 /// What one run of a scenario has come to.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,13 +47,13 @@ impl fmt::Display for Verdict {
     /// and the command that runs it again.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, seed, load, .. } = self;
-        let load = number(*load);
+        let run = format!("{name}, load {} × the file's, seed {seed}", number(*load));
         match self.broken.split_first() {
             None => {
-                write!(f, "held    {name} load {load} seed {seed}: {}", self.figures.join("; "))
+                write!(f, "held    {run}: {}", self.figures.join("; "))
             }
             Some((first, others)) => {
-                write!(f, "BROKEN  {name} load {load} seed {seed}: {first}")?;
+                write!(f, "BROKEN  {run}: {first}")?;
                 for other in others {
                     write!(f, "\n        {other}")?;
                 }
@@ -72,45 +75,79 @@ fn resolved(scenario: &Scenario, seed: u64, pace: Pace) -> Vec<String> {
     let fleet = &scenario.fleet;
     let engines: Vec<&str> = fleet.workers.iter().map(|preset| preset.name.as_str()).collect();
     lines.push(format!(
-        "fleet: {} under {}, knowledge {:?}, capacity {} ({} %)",
+        "fleet: {} under {}, knowledge {}, capacity {} ({} %)",
         engines.join(", "),
         fleet.mode,
-        fleet.knowledge,
+        match fleet.knowledge {
+            Knowledge::Events => "events",
+            Knowledge::Own => "own",
+        },
         if fleet.capacity_told { "told" } else { "not told" },
         number(fleet.capacity_error_pct),
     ));
     if pace.capacity > 0.0 {
         lines.push(format!("capacity: {} requests/s", number(pace.capacity)));
     }
-    for stream in &scenario.streams {
-        let shape = match &stream.shape {
-            Shape::Synth(description) => description.name.clone(),
-            Shape::Plain { prompt, output, prefix_tokens, prefixes } => format!(
-                "prompts of {} to {} tokens, {prefix_tokens} of them shared by {prefixes} \
-                 prefixes, answers of {} to {}",
-                prompt.0, prompt.1, output.0, output.1
-            ),
-        };
-        let load = match stream.rate {
-            Rate::Load(load) => format!(" (load {})", number(load * pace.load)),
-            Rate::PerS(_) => String::new(),
-        };
-        lines.push(format!(
-            "stream: {} requests from {} at {}/s{load}, {shape}, class {}, tenant {}",
-            stream.requests,
-            stream.from,
-            number(pace.of(stream.rate)),
-            stream.class.as_deref().unwrap_or("by share"),
-            stream.tenant.as_deref().unwrap_or("by share"),
-        ));
-    }
+    lines.extend(scenario.streams.iter().map(|one| stream(one, pace)));
     for event in &scenario.events {
-        lines.push(format!("event: at {} {:?}", event.at, event.what));
+        lines.push(format!("event: at {}, {}", event.at, happening(&event.what)));
     }
-    let patience = scenario.patience.map_or("without end".to_owned(), |one| format!("{one:?}"));
+    let patience = scenario.patience.map_or("without end".to_owned(), |patience| match patience {
+        Patience::Fixed(span) => span.to_string(),
+        Patience::Exponential(mean) => format!("{mean} on average"),
+    });
     lines.push(format!("clients: retry {}, patience {patience}", scenario.client));
     let file = scenario.file.display();
     let load = number(pace.load);
     lines.push(format!("repeat: forebay scenario run {file} --seed {seed} --load {load}"));
     lines
+}
+
+/// A stream in words.
+fn stream(stream: &Stream, pace: Pace) -> String {
+    let shape = match &stream.shape {
+        Shape::Synth(description) => description.name.clone(),
+        Shape::Plain { prompt, output, prefix_tokens, prefixes } => {
+            let shared = match (prefix_tokens, prefixes) {
+                (0, _) => "nothing shared".to_owned(),
+                (tokens, 1) => format!("the first {tokens} shared by all"),
+                (tokens, many) => format!("the first {tokens} one of {many} shared prefixes"),
+            };
+            format!(
+                "prompts of {} to {} tokens, {shared}, answers of {} to {}",
+                prompt.0, prompt.1, output.0, output.1
+            )
+        }
+    };
+    let load = match stream.rate {
+        Rate::Load(load) => format!(" ({} × capacity)", number(load * pace.load)),
+        Rate::PerS(_) => String::new(),
+    };
+    format!(
+        "stream: {} requests from {} at {}/s{load}, {shape}, class {}, tenant {}",
+        stream.requests,
+        stream.from,
+        number(pace.of(stream.rate)),
+        stream.class.as_deref().unwrap_or("by share"),
+        stream.tenant.as_deref().unwrap_or("by share"),
+    )
+}
+
+/// What happens, in words.
+fn happening(what: &What) -> String {
+    let workers = |who: &Who| match who {
+        Who::One(place) => format!("worker {place}"),
+        Who::All => "all workers".to_owned(),
+    };
+    match what {
+        What::Lost(who) => format!("{} lost", workers(who)),
+        What::Back(who) => format!("{} back", workers(who)),
+        What::Slowed(who, factor) => {
+            format!("{} slowed, a step takes {} ×", workers(who), number(*factor))
+        }
+        What::Drained(who) => format!("{} drained", workers(who)),
+        What::CapacityTold(who) => format!("capacity of {} told", workers(who)),
+        What::Mode(mode) => format!("the mode becomes {mode}"),
+        What::ShutDown => "the pool takes nothing new".to_owned(),
+    }
 }

@@ -4,8 +4,9 @@ use super::super::html::Table;
 use super::super::svg::{Anchor, Canvas, Panel, Scale};
 use super::{Figure, WIDTH, style};
 use crate::drill::Drill;
-use crate::drill::notation::percent;
+use crate::drill::notation::{percent, reasons};
 use crate::drill::row::Row;
+use crate::drill::table::refusals;
 
 const COLUMNS: usize = 3;
 const ROW: f64 = 20.0;
@@ -42,12 +43,21 @@ pub(super) fn figure(drill: &Drill) -> Figure {
     Figure {
         id: "completion",
         heading: "Completed, of all offered requests".to_owned(),
-        caption: "Filled: served to the last token. Dashed outline: refused, abandoned or failed. \
-                  All seeds together."
-            .to_owned(),
+        caption: caption(drill),
         drawing: canvas,
         table: table(&rows),
     }
+}
+
+/// How the figure is read, and why each arm refused.
+fn caption(drill: &Drill) -> String {
+    let reading = "Filled: served to the last token. Dashed outline: refused, abandoned or failed. \
+                   All seeds together.";
+    let refusals = refusals(drill);
+    if refusals.is_empty() {
+        return reading.to_owned();
+    }
+    format!("{reading} Over all numbers of workers, {}.", refusals.join("; "))
 }
 
 fn one(canvas: &mut Canvas, panel: &Panel, y: f64, drill: &Drill, row: &Row) {
@@ -69,7 +79,7 @@ fn one(canvas: &mut Canvas, panel: &Panel, y: f64, drill: &Drill, row: &Row) {
 fn table(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "Completed, refused and lost requests, by number of workers and arm, all seeds together.",
-        &["N", "arm", "offered", "completed", "refused", "abandoned or failed"],
+        &["N", "arm", "offered", "completed", "refused", "refused by", "abandoned or failed"],
     );
     for row in rows {
         table.row([
@@ -78,6 +88,7 @@ fn table(rows: &[Row]) -> Table {
             row.offered.to_string(),
             percent(row.completed_share),
             row.refused.to_string(),
+            reasons(&row.refused_by),
             row.lost.to_string(),
         ]);
     }
