@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use forebay_lab::service::TABLE;
+use forebay_lab::service::{COUNTS, TABLE};
 
 use super::NOTE;
 use crate::workspace::Workspace;
@@ -18,7 +18,11 @@ pub(super) fn page(_: &Workspace) -> anyhow::Result<String> {
     let mut tables: Vec<&str> = TABLE.iter().map(|key| key.table).collect();
     tables.dedup();
     for table in tables {
-        write!(page, "\n## `{table}`\n\n| key | value | without it |\n|---|---|---|\n")?;
+        write!(page, "\n## `{table}`\n\n")?;
+        if let Some(count) = COUNTS.iter().find(|count| count.table == table) {
+            write!(page, "There may be {} of them: {}.\n\n", count.most, count.why)?;
+        }
+        write!(page, "| key | value | without it |\n|---|---|---|\n")?;
         for key in TABLE.iter().filter(|key| key.table == table) {
             writeln!(page, "| `{}` | {} | {} |", key.name, key.wanted(), key.why)?;
         }

@@ -10,7 +10,7 @@ use super::{Run, published};
 use crate::engine::Preset;
 use crate::service::Service;
 use crate::simulate::{self, Plan, SimulateError, Summary, Thresholds};
-use crate::trace::synth::Description;
+use crate::trace::synth::{Description, DescriptionError};
 use crate::trace::{self, Notes, Requests, TraceError};
 
 /// Where the requests come from.
@@ -29,7 +29,7 @@ pub enum Source {
 
 impl Source {
     /// A synthetic trace by the name of a shipped description or the path of another.
-    pub fn synthetic(name: &str) -> Result<Self, TraceError> {
+    pub fn synthetic(name: &str) -> Result<Self, DescriptionError> {
         let shipped = Description::names().any(|shipped| shipped == name);
         Ok(Self::Synthetic { description: Box::new(Description::find(name)?), shipped })
     }

@@ -4,9 +4,9 @@ use forebay_core::Span;
 
 use super::Reader;
 use crate::scenario::{Rate, Shape, Stream, keys};
-use crate::service::Service;
 use crate::service::reader::{At, Section};
-use crate::trace::synth::Description;
+use crate::service::{Faults, Service};
+use crate::trace::synth::{Description, DescriptionError};
 
 impl Reader<'_> {
     /// One stream.
@@ -55,8 +55,15 @@ impl Reader<'_> {
             }
             return match Description::find(&self.path(&synth.value)) {
                 Ok(description) => Some(Shape::Synth(Box::new(description))),
-                Err(error) => {
+                Err(DescriptionError::Unusable(error)) => {
                     self.found.add(synth.line, error.what, error.remedy);
+                    None
+                }
+                Err(DescriptionError::Faulty(Faults { file, faults })) => {
+                    for fault in faults {
+                        let what = format!("{}:{}: {}", file.display(), fault.line, fault.what);
+                        self.found.add(synth.line, what, fault.remedy);
+                    }
                     None
                 }
             };

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use serde::Deserialize;
-
+use super::document::{BurstsDocument, Document, KindDocument, Popularity, SEE};
 use super::length::{Length, Written};
+use crate::service::Faults;
+use crate::service::reader::{At, Gathered};
 use crate::text_file::{self, UnreadableFile};
 use crate::trace::{MOONCAKE_ID_TOKENS, TraceError};
 
@@ -28,70 +29,15 @@ const SHIPPED: [(&str, &str); 3] = [
     ("evidence", include_str!("../../../synth/evidence.toml")),
 ];
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Document {
-    about: String,
-    requests: u64,
-    id_tokens: Option<u32>,
-    arrivals: Arrivals,
-    #[serde(default)]
-    classes: BTreeMap<String, f64>,
-    #[serde(default)]
-    tenants: BTreeMap<String, f64>,
-    kind: Vec<KindDocument>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Arrivals {
-    per_s: f64,
-    bursts: Option<BurstsDocument>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct BurstsDocument {
-    period_s: f64,
-    #[serde(default)]
-    width_s: f64,
-    even_over: u32,
-}
-
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Popularity {
-    #[default]
-    Even,
-    Zipf,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct KindDocument {
-    name: String,
-    share: f64,
-    #[serde(default)]
-    prefix_tokens: u64,
-    prefixes: Option<u32>,
-    #[serde(default)]
-    popularity: Popularity,
-    suffix: Written,
-    output: Written,
-    session: Option<SessionDocument>,
-    class: Option<String>,
-    tenant: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SessionDocument {
-    continues: Option<f64>,
-    recent: Option<usize>,
-    turns: Option<Written>,
-    delay_s: Option<Written>,
-    question: Written,
-    prompt_tokens_max: u64,
+/// Why a description could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DescriptionError {
+    /// There is none, or it can't be changed as asked.
+    #[error(transparent)]
+    Unusable(#[from] TraceError),
+    /// It was read, and these are its faults.
+    #[error(transparent)]
+    Faulty(#[from] Faults),
 }
 
 /// What a synthetic trace looks like.
@@ -188,9 +134,9 @@ impl Description {
     }
 
     /// A shipped description.
-    pub fn named(name: &str) -> Result<Self, TraceError> {
+    pub fn named(name: &str) -> Result<Self, DescriptionError> {
         if let Some((name, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) {
-            return Self::parse(name, Path::new(name), text);
+            return Ok(Self::parse(name, Path::new(name), text)?);
         }
         Err(TraceError {
             file: name.into(),
@@ -200,20 +146,21 @@ impl Description {
                 "take one of {}, or the path of a description that ends in .toml",
                 Self::names().collect::<Vec<_>>().join(", ")
             ),
-        })
+        }
+        .into())
     }
 
     /// A description from a file.
-    pub fn load(path: &Path) -> Result<Self, TraceError> {
+    pub fn load(path: &Path) -> Result<Self, DescriptionError> {
         let text = text_file::read(path).map_err(|UnreadableFile { file, what, remedy }| {
             TraceError { file, line: None, what, remedy }
         })?;
         let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-        Self::parse(&name.unwrap_or_default(), path, &text)
+        Ok(Self::parse(&name.unwrap_or_default(), path, &text)?)
     }
 
     /// A shipped description by its name, or one from a file where the text looks like a path.
-    pub fn find(text: &str) -> Result<Self, TraceError> {
+    pub fn find(text: &str) -> Result<Self, DescriptionError> {
         let is_path = text.contains(['/', '\\'])
             || Path::new(text)
                 .extension()
@@ -246,75 +193,79 @@ impl Description {
         window_s(self.per_s, self.bursts)
     }
 
-    fn parse(name: &str, file: &Path, text: &str) -> Result<Self, TraceError> {
-        let document: Document = toml::from_str(text).map_err(|error| TraceError {
-            file: file.to_path_buf(),
-            line: error.span().map(|span| text[..span.start].matches('\n').count() as u64 + 1),
-            what: error.message().trim().to_owned(),
-            remedy: "see `forebay trace synth --help`, and the shipped descriptions".to_owned(),
-        })?;
-        let mut faults = Vec::new();
-        let description = resolve(name, document, &mut faults);
+    fn parse(name: &str, file: &Path, text: &str) -> Result<Self, Faults> {
+        let mut found = Gathered::new(text);
+        let document = Document::read(text, &mut found);
+        let description = document.and_then(|document| resolve(name, document, &mut found));
+        let faults = found.into_sorted();
         match description {
             Some(description) if faults.is_empty() => Ok(description),
-            _ => Err(TraceError {
-                file: file.to_path_buf(),
-                line: None,
-                what: faults.join("\n  "),
-                remedy: "mend the description; the shipped ones are examples".to_owned(),
-            }),
+            _ => Err(Faults { file: file.to_owned(), faults }),
         }
     }
 }
 
-/// The description that a document means. Faults are added to the list; with any there, it is not
-/// to be used.
-fn resolve(name: &str, document: Document, faults: &mut Vec<String>) -> Option<Description> {
-    let id_tokens = document.id_tokens.unwrap_or(MOONCAKE_ID_TOKENS);
-    if !(1..=65_536).contains(&id_tokens) {
-        faults.push("id_tokens must lie in 1..=65536".to_owned());
+/// The description that a document means. With a fault found it is not to be used.
+fn resolve(name: &str, document: Document, found: &mut Gathered) -> Option<Description> {
+    let id_tokens = document.id_tokens.as_ref().map_or(MOONCAKE_ID_TOKENS, |at| at.value);
+    if let Some(at) = document.id_tokens.filter(|at| !(1..=65_536).contains(&at.value)) {
+        found.add(at.line, "id_tokens must lie in 1..=65536", SEE);
     }
-    if document.requests == 0 {
-        faults.push("requests must be at least 1".to_owned());
+    let At { value: requests, line } = document.requests;
+    if requests == 0 {
+        found.add(line, "requests must be at least 1", SEE);
     }
-    let bursts = document.arrivals.bursts.as_ref().map(|bursts| Bursts {
-        period_s: bursts.period_s,
-        width_s: bursts.width_s,
-        even_over: bursts.even_over,
+    let At { value: arrivals, line } = document.arrivals;
+    let bursts = arrivals.bursts.map(|BurstsDocument { period_s, width_s, even_over }| Bursts {
+        period_s,
+        width_s,
+        even_over,
     });
     if bursts.is_some_and(|bursts| {
         !(0.001..=1e6).contains(&bursts.period_s)
             || !(0.0..=bursts.period_s).contains(&bursts.width_s)
             || !(1..=1_000_000).contains(&bursts.even_over)
     }) {
-        faults.push(
-            "arrivals.bursts needs period_s from 0.001, width_s from 0 to the period, and \
-             even_over from 1"
-                .to_owned(),
-        );
+        let what = "arrivals.bursts needs period_s from 0.001, width_s from 0 to the period, and \
+                    even_over from 1";
+        found.add(line, what, SEE);
     }
-    faults.extend(rate_fault(document.arrivals.per_s, bursts));
-    let classes = names("classes", &document.classes, faults);
-    let tenants = names("tenants", &document.tenants, faults);
-    let shares: Vec<f64> = document.kind.iter().map(|kind| kind.share).collect();
-    if shares.iter().any(|share| !share.is_finite() || *share <= 0.0) || shares.is_empty() {
-        faults.push("there must be a kind, and every kind's share must be above 0".to_owned());
+    if let Some(what) = rate_fault(arrivals.per_s, bursts) {
+        found.add(line, what, "choose another rate");
     }
-    let kinds: Option<Vec<Kind>> = document
-        .kind
+    let classes = names("classes", document.classes, found);
+    let tenants = names("tenants", document.tenants, found);
+    for kind in &document.kinds {
+        let share = kind.value.share;
+        if !share.is_finite() || share <= 0.0 {
+            found.add(kind.line, format!("kind {}: share must be above 0", kind.value.name), SEE);
+        }
+    }
+    if document.kinds.is_empty() {
+        found.add(1, "there is no `[[kind]]` of prompts", SEE);
+    }
+    let shares: Vec<f64> = document.kinds.iter().map(|kind| kind.value.share).collect();
+    let id_tokens_min_1 = u64::from(id_tokens.max(1));
+    let kinds: Vec<Option<Kind>> = document
+        .kinds
         .into_iter()
-        .map(|kind| resolve_kind(kind, u64::from(id_tokens.max(1)), faults))
+        .map(|At { value, line }| {
+            let mut faults = Vec::new();
+            let kind = resolve_kind(value, id_tokens_min_1, &mut faults);
+            faults.into_iter().for_each(|what| found.add(line, what, SEE));
+            kind
+        })
         .collect();
     Some(Description {
         name: name.to_owned(),
         about: document.about,
-        requests: document.requests,
+        requests,
         id_tokens,
-        per_s: document.arrivals.per_s,
+        per_s: arrivals.per_s,
         bursts,
         classes,
         tenants,
-        kinds: kinds?,
+        kinds: kinds.into_iter().collect::<Option<_>>()?,
         kind_shares: Shares::of(shares.into_iter()),
     })
 }
@@ -340,9 +291,10 @@ fn rate_fault(per_s: f64, bursts: Option<Bursts>) -> Option<String> {
     })
 }
 
-fn names(field: &str, shares: &BTreeMap<String, f64>, faults: &mut Vec<String>) -> Names {
+fn names(field: &str, shares: Option<At<BTreeMap<String, f64>>>, found: &mut Gathered) -> Names {
+    let At { value: shares, line } = shares.unwrap_or(At { value: BTreeMap::new(), line: 1 });
     if shares.iter().any(|(name, share)| name.is_empty() || !share.is_finite() || *share <= 0.0) {
-        faults.push(format!("{field} must have names, with shares above 0"));
+        found.add(line, format!("{field} must have names, with shares above 0"), SEE);
     }
     Names {
         names: shares.keys().map(|name| Arc::from(name.as_str())).collect(),

@@ -11,10 +11,11 @@
 //! everywhere.
 
 mod description;
+mod document;
 mod generate;
 mod length;
 
-pub use description::{Description, RECENT_MAX, WINDOW_ARRIVALS_MAX};
+pub use description::{Description, DescriptionError, RECENT_MAX, WINDOW_ARRIVALS_MAX};
 
 #[cfg(test)]
 mod tests;

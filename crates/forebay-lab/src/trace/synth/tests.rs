@@ -189,7 +189,27 @@ fn all_faults_of_a_description_come_at_once() {
     let said = check("about = 'x'\nrequests = 1\n[arrivals]\nper_s = 'fast'\n");
     assert!(said.contains(".toml:4: ") && said.contains("string"), "{said}");
     let said = check("about = 'x'\nrequest = 1\n");
-    assert!(said.contains(".toml:2: ") && said.contains("request"), "{said}");
+    assert!(said.contains(".toml:2: there is no key `request`\nhint: did you mean `requests`?"));
+    let kind = "[[kind]]\nname = 'k'\nshare = 1\nsuffix = { constant = 9 }\n";
+    let many = format!(
+        "about = 'x'\nrequests = '9'\n[arrivals]\nper_second = 1\n{kind}output = 7\n\
+         {kind}popularity = 'odd'\noutput = {{ constant = 9 }}\n{kind}"
+    );
+    insta::assert_snapshot!(check(&many).replace(&folder.display().to_string(), "own.toml"), @r#"
+    own.toml:2: invalid type: string "9"
+    hint: give a whole number that is not negative
+    own.toml:4: there is no key `per_second` here
+    hint: the keys are `per_s` or `bursts`
+    own.toml:9: invalid type: integer `7`
+    hint: give a table
+    own.toml:14: `odd` is not known here
+    hint: choose `even` or `zipf`
+    own.toml:16: `output` is missing
+    hint: see docs/reference/synth.md, and the descriptions that ship
+    "#);
+    for rust in ["f64", "u64", "struct", "sequence", "tuple", "array"] {
+        assert!(!check(&many).contains(rust), "{rust}");
+    }
     std::fs::remove_file(&folder).unwrap();
     assert!(
         Description::find("evidense").unwrap_err().to_string().contains("agents, chat, evidence")
