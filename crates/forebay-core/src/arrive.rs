@@ -287,10 +287,13 @@ impl Core {
         let key = (class, waiting.arrival.tenant);
         self.tenants.close(waiting.arrival.tenant);
         let need = waiting.place.need;
+        // A retry after one of these finds its place kept.
+        let kept = matches!(
+            reason,
+            RefusalReason::Shed | RefusalReason::QueueFull | RefusalReason::WaitedTooLong
+        );
         let wait = match reason {
-            RefusalReason::Shed | RefusalReason::QueueFull | RefusalReason::WaitedTooLong => {
-                Some(self.wait_of_retry(key, need))
-            }
+            _ if kept => Some(self.wait_of_retry(key, need)),
             RefusalReason::NoWorker => Some(self.settings.limits.mark),
             // Dynamo sends no Retry-After with its refusals.
             RefusalReason::WorkersBusy if !matches!(self.settings.mode, Mode::Kv(_)) => {
@@ -314,10 +317,6 @@ impl Core {
             limit,
             sustained: false,
         };
-        let kept = matches!(
-            reason,
-            RefusalReason::Shed | RefusalReason::QueueFull | RefusalReason::WaitedTooLong
-        );
         let factor = if kept { self.promises[usize::from(class.0)].factor() } else { 1.0 };
         let refusal = self.with_retry_after(refusal, wait.map(|wait| wait.scaled(factor)));
         if let (true, false, Some(after)) = (kept, refusal.sustained, refusal.retry_after) {

@@ -36,7 +36,7 @@ use crate::fleet::{Flight, Group, Slots, tail};
 use crate::output::Output;
 use crate::queue::{Held, Ordered, Scale, Waiting};
 use crate::request::{ClassId, RequestId, TenantId};
-use crate::routing::{HoldOrder, Mode};
+use crate::routing::{HoldOrder, Mode, least};
 use crate::units::Tokens;
 use crate::why::{Candidate, Cause, GateView};
 
@@ -239,8 +239,7 @@ impl Core {
             if uncached != waiting.uncached {
                 stale.push((*request, uncached));
             }
-            let cached = self.fleet.cached(&waiting.arrival, slot, block_size);
-            let work = backlog + waiting.arrival.prompt.saturating_sub(cached);
+            let work = least::work_on(&self.fleet, &waiting.arrival, slot, block_size);
             let score = flow.scale.key(work, waiting.place.arrived);
             if best.is_none_or(|(lowest, _)| score < lowest) {
                 best = Some((score, *request));
@@ -278,8 +277,7 @@ impl Core {
         if own + worker.projection.held() > limit {
             return false;
         }
-        let cached = self.fleet.cached(&waiting.arrival, slot, block_size);
-        let work = worker.backlog + waiting.arrival.prompt.saturating_sub(cached);
+        let work = least::work_on(&self.fleet, &waiting.arrival, slot, block_size);
         let peak = worker.projection.peak_with(Some(&self.leg((own, waiting.output), work)));
         let Some(reservation) = reservation else { return peak <= limit };
         let ends = self.now + self.pace.stay(work, waiting.output);
@@ -358,8 +356,7 @@ impl Core {
             return;
         }
         let block_size = self.settings.block_size;
-        let cached = self.fleet.cached(&waiting.arrival, slot, block_size);
-        let work = worker.backlog + waiting.arrival.prompt.saturating_sub(cached);
+        let work = least::work_on(&self.fleet, &waiting.arrival, slot, block_size);
         best.found.push(((work, worker.committed(block_size), worker.id), slot));
         best.found.sort_unstable();
         best.found.truncate(CANDIDATES_MAX);
