@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         drill::hold(design, &stage, &|| progress.advance())?
     };
     for note in held.notes() {
-        say(&format!("note: {}: {note}", held.trace));
+        say(&format!("note: {}: {note}", held.design.trace));
     }
     if args.json {
         for run in &held.runs {

@@ -217,22 +217,8 @@ pub fn hold(design: Design, stage: &Stage, done: &(dyn Fn() + Sync)) -> Result<D
 /// What came of a drill.
 #[derive(Clone, Debug)]
 pub struct Drill {
-    /// The trace's name.
-    pub trace: String,
-    /// The engine preset's name.
-    pub engine: String,
-    /// The rate, in multiples of the trace's.
-    pub scale: f64,
-    /// Engine and workload are those of the published test, so that figures can be held against it.
-    pub published: bool,
-    /// Numbers of workers.
-    pub workers: Vec<u32>,
-    /// The seeds.
-    pub seeds: Vec<u64>,
-    /// The ways of routing; the last one is under test.
-    pub arms: Vec<Mode>,
-    /// What they were held to.
-    pub criteria: Criteria,
+    /// What was drilled.
+    pub design: Design,
     /// Where all seeds replayed the same requests, what their draws still decided.
     pub replayed: Option<&'static str>,
     /// Every run on the fleet as the preset has it.
@@ -249,30 +235,16 @@ impl Drill {
     pub fn of(design: Design, runs: Vec<Run>) -> Self {
         let as_asked = |run: &Run| run.cell.variation == Variation::NONE;
         let (runs, varied): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(as_asked);
-        let Design { trace, engine, scale, published, workers, seeds, arms, criteria, .. } = design;
-        let verdicts = arms.iter().map(|arm| {
+        let verdicts = design.arms.iter().map(|arm| {
             let observed: Vec<Observed> = runs
                 .iter()
                 .filter(|run| run.cell.arm == *arm)
-                .map(|run| observed(&criteria, run))
+                .map(|run| observed(&design.criteria, run))
                 .collect();
-            Verdict::of(criteria.list(), &observed)
+            Verdict::of(design.criteria.list(), &observed)
         });
         let verdicts = verdicts.collect();
-        Self {
-            trace,
-            engine,
-            scale,
-            published,
-            workers,
-            seeds,
-            arms,
-            criteria,
-            replayed: None,
-            runs,
-            varied,
-            verdicts,
-        }
+        Self { design, replayed: None, runs, varied, verdicts }
     }
 
     /// The same drill, whose seeds all replayed the same requests and differ only in these draws:
@@ -280,7 +252,7 @@ impl Drill {
     #[must_use]
     pub(crate) fn of_replays(mut self, draws: &'static str) -> Self {
         self.replayed = Some(draws);
-        if let (2.., Some(verdict)) = (self.seeds.len(), self.verdicts.last_mut()) {
+        if let (2.., Some(verdict)) = (self.design.seeds.len(), self.verdicts.last_mut()) {
             let said = format!("; all seeds replay the same requests and differ only in {draws}");
             verdict.reason.push_str(&said);
         }
@@ -317,21 +289,21 @@ impl Drill {
 
     /// What was run on what, in words.
     pub fn title(&self) -> String {
-        let rate = match self.scale {
+        let rate = match self.design.scale {
             1.0 => String::new(),
             scale => format!(" at {scale} × its rate"),
         };
-        format!("Trace {}{rate} on engine {}", self.trace, self.engine)
+        format!("Trace {}{rate} on engine {}", self.design.trace, self.design.engine)
     }
 
     /// The smallest number of workers: where saturation shows.
     pub fn smallest(&self) -> u32 {
-        self.workers.iter().copied().min().unwrap_or(0)
+        self.design.workers.iter().copied().min().unwrap_or(0)
     }
 
     /// The arm under test.
     pub fn under_test(&self) -> Option<(Mode, &Verdict)> {
-        self.arms.last().copied().zip(self.verdicts.last())
+        self.design.arms.last().copied().zip(self.verdicts.last())
     }
 
     /// The exit code of the drill: that of the arm under test.

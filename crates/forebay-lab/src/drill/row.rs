@@ -43,8 +43,11 @@ pub struct Row {
 impl Row {
     /// The rows of a drill: by number of workers, then in the order of the arms.
     pub fn all(drill: &Drill) -> Vec<Self> {
-        let cells =
-            drill.workers.iter().flat_map(|workers| drill.arms.iter().map(|arm| (*workers, *arm)));
+        let cells = drill
+            .design
+            .workers
+            .iter()
+            .flat_map(|workers| drill.design.arms.iter().map(|arm| (*workers, *arm)));
         cells.map(|(workers, arm)| Self::of(drill, workers, arm)).collect()
     }
 

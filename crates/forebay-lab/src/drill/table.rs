@@ -20,7 +20,7 @@ pub const WIDTH: usize = 100;
 pub fn render(drill: &Drill) -> String {
     let rows = Row::all(drill);
     let mut text = String::new();
-    let seeds = counted(drill.seeds.len(), "seed");
+    let seeds = counted(drill.design.seeds.len(), "seed");
     wrapped(&mut text, &format!("{}, {seeds}", drill.title()), "");
     text.push('\n');
     text.push_str(HEAD);
@@ -40,7 +40,7 @@ pub fn render(drill: &Drill) -> String {
         wrapped(&mut text, &refusal, "");
     }
     text.push('\n');
-    for (arm, verdict) in drill.arms.iter().zip(&drill.verdicts) {
+    for (arm, verdict) in drill.design.arms.iter().zip(&drill.verdicts) {
         let tested = if drill.under_test().is_some_and(|(last, _)| last == *arm) {
             " (under test)"
         } else {
@@ -97,7 +97,7 @@ pub fn refusals(drill: &Drill) -> Vec<String> {
         let refused: u64 = by.values().sum();
         (refused > 0).then(|| format!("{arm} refused {refused}: {}", reasons(&by)))
     };
-    drill.arms.iter().filter_map(of).collect()
+    drill.design.arms.iter().filter_map(of).collect()
 }
 
 /// What must be said beside the figures.
@@ -105,7 +105,7 @@ pub fn notes(drill: &Drill, rows: &[Row]) -> Vec<String> {
     let mut notes = Vec::new();
     notes.extend(against(drill, rows));
     notes.extend(gaps(drill, rows));
-    notes.extend(verdict::caution(drill.seeds.len()));
+    notes.extend(verdict::caution(drill.design.seeds.len()));
     notes.push(
         "A simulator ranks policies; near saturation its absolute tail is not to be trusted."
             .to_owned(),
@@ -148,7 +148,7 @@ fn gaps(drill: &Drill, rows: &[Row]) -> Option<String> {
         let ratio = held.itl_ms_mean? / base.itl_ms_mean?;
         (alike && ratio.is_finite()).then_some((workers, ratio))
     };
-    let ratios: Vec<(u32, f64)> = drill.workers.iter().filter_map(|&n| ratio(n)).collect();
+    let ratios: Vec<(u32, f64)> = drill.design.workers.iter().filter_map(|&n| ratio(n)).collect();
     let grow = ratios.iter().all(|(_, ratio)| *ratio >= 1.0);
     let parts: Vec<String> = ratios
         .iter()

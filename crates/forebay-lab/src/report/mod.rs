@@ -48,7 +48,7 @@ pub fn files(drill: &Drill, origin: &Origin) -> BTreeMap<String, String> {
     if !drill.varied.is_empty() {
         files.insert("varied.jsonl".to_owned(), lines(&drill.varied));
     }
-    files.insert("criteria.toml".to_owned(), drill.criteria.canonical());
+    files.insert("criteria.toml".to_owned(), drill.design.criteria.canonical());
     let raw = hashes(&files);
     for figure in &figures {
         let svg = figure.drawing.file(figure.id, &figure.heading, &figure.caption);

@@ -47,8 +47,9 @@ pub(super) fn page(
 /// The claim under test and whether it held, in one sentence.
 fn claim(drill: &Drill) -> String {
     let Some((arm, verdict)) = drill.under_test() else { return "Nothing was tested".to_owned() };
-    let workers = listed(&drill.workers);
-    let criteria: Vec<String> = drill.criteria.list().iter().map(ToString::to_string).collect();
+    let workers = listed(&drill.design.workers);
+    let criteria: Vec<String> =
+        drill.design.criteria.list().iter().map(ToString::to_string).collect();
     let verb = match verdict.outcome {
         Outcome::Go => "meets its criteria",
         Outcome::NoGo => "does not meet its criteria",
@@ -73,8 +74,8 @@ fn header(html: &mut String, drill: &Drill, claim: &str) {
         Escaped(&format!(
             "{}, simulated; {} and {}, the same requests for every arm {} seed.",
             drill.title(),
-            counted(drill.arms.len(), "arm"),
-            counted(drill.seeds.len(), "seed"),
+            counted(drill.design.arms.len(), "arm"),
+            counted(drill.design.seeds.len(), "seed"),
             if drill.replayed.is_some() { "and" } else { "of a" }
         ))
     );
@@ -106,14 +107,14 @@ fn verdicts(drill: &Drill) -> String {
         &["arm", "verdict", "why"],
     );
     let tested = drill.under_test().map(|(arm, _)| arm);
-    for (arm, verdict) in drill.arms.iter().zip(&drill.verdicts) {
+    for (arm, verdict) in drill.design.arms.iter().zip(&drill.verdicts) {
         let name =
             if tested == Some(*arm) { format!("{arm} (under test)") } else { arm.to_string() };
         let reason = sentence_case(&verdict.reason);
         table.row([name, verdict.outcome.to_string(), reason]);
     }
     let mut criteria = Table::new("The criteria", &["criterion", "limit"]);
-    for criterion in drill.criteria.list() {
+    for criterion in drill.design.criteria.list() {
         let text = criterion.to_string();
         let (subject, limit) = text.split_at(text.find(['≤', '≥']).unwrap_or(text.len()));
         criteria.row([subject.trim().to_owned(), limit.to_owned()]);
@@ -128,7 +129,7 @@ fn verdicts(drill: &Drill) -> String {
          <code>{}</code></p>\n",
         table.html(&marked),
         narrow(&criteria),
-        drill.criteria.hash()
+        drill.design.criteria.hash()
     )
 }
 
@@ -198,19 +199,19 @@ fn limits(drill: &Drill) -> Vec<String> {
          differently."
             .to_owned(),
     ];
-    limits.push(if drill.seeds.len() < 2 {
+    limits.push(if drill.design.seeds.len() < 2 {
         "One seed shows no spread between runs.".to_owned()
     } else if let Some(draws) = drill.replayed {
         format!(
             "All {} replay the same requests: they show what {draws} change, and nothing of other \
              requests.",
-            counted(drill.seeds.len(), "seed")
+            counted(drill.design.seeds.len(), "seed")
         )
     } else {
         format!(
             "{} show some of the spread between runs, not all of it; the verdict says that they \
              agree, not how likely the next one is to.",
-            counted(drill.seeds.len(), "seed")
+            counted(drill.design.seeds.len(), "seed")
         )
     });
     limits
@@ -221,9 +222,9 @@ fn repeat(drill: &Drill, origin: &Origin, raw: &[(String, String)]) -> String {
     let mut table = Table::new("What these figures were made of.", &["what", "value"]);
     let mut row = |what: &str, value: String| table.row([what.to_owned(), value]);
     row("program", origin.version.clone());
-    row("engine", drill.engine.clone());
-    row("trace", drill.trace.clone());
-    row("seeds", listed(&drill.seeds));
+    row("engine", drill.design.engine.clone());
+    row("trace", drill.design.trace.clone());
+    row("seeds", listed(&drill.design.seeds));
     row("runs", (drill.runs.len() + drill.varied.len()).to_string());
     html.push_str(&narrow(&table));
     let mut files = Table::new(

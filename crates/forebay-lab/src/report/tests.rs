@@ -44,8 +44,8 @@ fn nothing_on_the_page_is_fetched_or_run() {
 #[test]
 fn names_from_outside_are_escaped_everywhere() {
     let mut drill = drill();
-    drill.trace = "<i>&\"'</i>".to_owned();
-    drill.engine = "<i>engine</i>".to_owned();
+    drill.design.trace = "<i>&\"'</i>".to_owned();
+    drill.design.engine = "<i>engine</i>".to_owned();
     for run in &mut drill.runs {
         let group = run.measured.classes.shift_remove("public").unwrap();
         run.measured.classes.insert("<i>class</i>".to_owned(), group);
@@ -100,7 +100,7 @@ fn an_infinite_quantile_is_drawn_as_an_arrow_in_a_lane_of_its_own() {
 fn published_figures_are_shown_only_beside_their_engine_and_workload() {
     let mut drill = drill();
     assert!(files(&drill, &origin()).contains_key("published.svg"));
-    drill.published = false;
+    drill.design.published = false;
     assert!(!files(&drill, &origin()).contains_key("published.svg"));
 }
 

@@ -70,18 +70,18 @@ pub(super) fn manifest_json(drill: &Drill, origin: &Origin, files: &[(String, St
 
 fn verdicts<'a>(drill: &'a Drill, kind: &'a str, origin: Option<Written<'a>>) -> Finding<'a> {
     let under_test = drill.under_test();
-    let arms = drill.arms.iter().zip(&drill.verdicts);
+    let arms = drill.design.arms.iter().zip(&drill.verdicts);
     Finding {
         kind,
-        trace: &drill.trace,
-        engine: &drill.engine,
-        workers: &drill.workers,
-        seeds: &drill.seeds,
+        trace: &drill.design.trace,
+        engine: &drill.design.engine,
+        workers: &drill.design.workers,
+        seeds: &drill.design.seeds,
         under_test: under_test.map(|(arm, _)| arm.name()),
         outcome: under_test.map(|(_, verdict)| verdict.outcome.name()),
         exit_code: drill.exit_code(),
-        criteria: drill.criteria.list().iter().map(ToString::to_string).collect(),
-        criteria_sha256: drill.criteria.hash(),
+        criteria: drill.design.criteria.list().iter().map(ToString::to_string).collect(),
+        criteria_sha256: drill.design.criteria.hash(),
         verdicts: arms
             .map(|(arm, verdict)| {
                 let refused_by = drill.refused_by(*arm);

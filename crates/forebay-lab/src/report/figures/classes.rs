@@ -32,7 +32,7 @@ pub(super) fn figure(drill: &Drill) -> Figure {
         names.dedup();
         names
     };
-    let block = ROW * drill.arms.len() as f64 + 34.0;
+    let block = ROW * drill.design.arms.len() as f64 + 34.0;
     let mut canvas = Canvas::new(WIDTH, 30.0 + names.len() as f64 * block + 22.0);
     let key = [
         (Style::plain(Shape::OpenCircle), "held at the door, p50"),
@@ -47,7 +47,7 @@ pub(super) fn figure(drill: &Drill) -> Figure {
     for (nth, name) in names.iter().enumerate() {
         canvas.text("name", (0.0, top + 14.0), Anchor::Start, &format!("class {name}"));
         canvas.text("note", (WIDTH, top + 14.0), Anchor::End, "refused");
-        let size = (WIDTH - LEFT - RIGHT, ROW * drill.arms.len() as f64);
+        let size = (WIDTH - LEFT - RIGHT, ROW * drill.design.arms.len() as f64);
         let panel = Panel::new((LEFT, top + 22.0), size, scale, Scale::linear(0.0, 1.0));
         panel.x_axis(&mut canvas, &duration_ms, nth + 1 == names.len());
         let mut y = panel.top() + ROW / 2.0;
@@ -74,7 +74,7 @@ fn classes(drill: &Drill) -> Vec<Class> {
     let names = drill.runs.first().map(|run| run.measured.classes.keys().cloned());
     let mut classes = Vec::new();
     for name in names.into_iter().flatten() {
-        for &arm in &drill.arms {
+        for &arm in &drill.design.arms {
             let of = |of: fn(&Group) -> Option<Latency>| {
                 let runs = drill.at(drill.smallest(), arm);
                 over_seeds(runs.map(|run| of(run.measured.classes.get(&name)?)))

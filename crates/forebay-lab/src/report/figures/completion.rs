@@ -17,17 +17,17 @@ const LABEL: f64 = 140.0;
 /// Completion by number of workers and arm.
 pub(super) fn figure(drill: &Drill) -> Figure {
     let rows = Row::all(drill);
-    let columns = COLUMNS.min(drill.workers.len().max(1));
-    let lines = drill.workers.len().div_ceil(columns);
-    let block = ROW * drill.arms.len() as f64 + 58.0;
+    let columns = COLUMNS.min(drill.design.workers.len().max(1));
+    let lines = drill.design.workers.len().div_ceil(columns);
+    let block = ROW * drill.design.arms.len() as f64 + 58.0;
     let mut canvas = Canvas::new(WIDTH, lines as f64 * block);
     let width = (WIDTH - LEFT) / columns as f64;
-    for (nth, workers) in drill.workers.iter().enumerate() {
+    for (nth, workers) in drill.design.workers.iter().enumerate() {
         let (column, line) = (nth % columns, nth / columns);
         let corner = (LEFT + column as f64 * width, 22.0 + line as f64 * block);
         let title = format!("N = {workers}");
         canvas.text("name", (corner.0, corner.1 - 8.0), Anchor::Start, &title);
-        let size = (width - LABEL, ROW * drill.arms.len() as f64);
+        let size = (width - LABEL, ROW * drill.design.arms.len() as f64);
         let shares = Scale::linear(0.0, 1.0);
         let panel = Panel::new(corner, size, shares, Scale::linear(0.0, 1.0));
         panel.x_axis(&mut canvas, &percent, true);

@@ -20,11 +20,11 @@ const GAP: f64 = 18.0;
 /// TTFT by tenth of the arrivals, at the smallest number of workers.
 pub(super) fn figure(drill: &Drill) -> Figure {
     let of_arms: Vec<(Mode, Vec<Option<Latency>>)> =
-        drill.arms.iter().map(|arm| (*arm, deciles(drill, *arm))).collect();
+        drill.design.arms.iter().map(|arm| (*arm, deciles(drill, *arm))).collect();
     let figures = of_arms.iter().flat_map(|(_, tenths)| tenths.iter().flatten());
     let scale = Scale::logarithmic_around(figures.flat_map(|ttft| [ttft.p50, ttft.p90]));
-    let columns = COLUMNS.min(drill.arms.len().max(1));
-    let lines = drill.arms.len().div_ceil(columns);
+    let columns = COLUMNS.min(drill.design.arms.len().max(1));
+    let lines = drill.design.arms.len().div_ceil(columns);
     let mut canvas = Canvas::new(WIDTH, lines as f64 * BLOCK + 16.0);
     let width = (WIDTH - LEFT - GAP * (columns - 1) as f64) / columns as f64;
     let base = of_arms.iter().find(|(arm, _)| *arm == Mode::RoundRobin);

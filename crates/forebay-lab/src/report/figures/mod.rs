@@ -54,7 +54,7 @@ fn style(drill: &Drill, arm: Mode) -> Style {
 
 /// A key entry for each arm.
 fn arms_key(drill: &Drill) -> Vec<(Style, &'static str)> {
-    drill.arms.iter().map(|arm| (style(drill, *arm), arm.name())).collect()
+    drill.design.arms.iter().map(|arm| (style(drill, *arm), arm.name())).collect()
 }
 
 /// Milliseconds, or a dash where there are none.

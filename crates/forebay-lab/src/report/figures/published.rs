@@ -22,7 +22,7 @@ const DRAWN: [Published; 4] =
 
 /// Predicted against published figures, where the drill has the published engine and workload.
 pub(super) fn figure(drill: &Drill) -> Option<Figure> {
-    if !drill.published {
+    if !drill.design.published {
         return None;
     }
     let cells: Vec<&Cell> = CELLS.iter().filter(|cell| covers(drill, cell)).collect();
@@ -74,7 +74,7 @@ pub(super) fn figure(drill: &Drill) -> Option<Figure> {
 }
 
 fn covers(drill: &Drill, cell: &Cell) -> bool {
-    drill.workers.contains(&cell.workers) && drill.arms.contains(&cell.arm)
+    drill.design.workers.contains(&cell.workers) && drill.design.arms.contains(&cell.arm)
 }
 
 fn predicted(drill: &Drill, cell: &Cell, published: Published) -> Option<f64> {

@@ -24,8 +24,8 @@ const SHOWN: [(Statistic, Shape); 5] = [
 /// TTFT quantiles by number of workers and arm.
 pub(super) fn figure(drill: &Drill) -> Figure {
     let rows = Row::all(drill);
-    let panels = drill.workers.len() as f64;
-    let block = ROW * drill.arms.len() as f64 + 34.0;
+    let panels = drill.design.workers.len() as f64;
+    let block = ROW * drill.design.arms.len() as f64 + 34.0;
     let mut canvas = Canvas::new(WIDTH, 30.0 + panels * block + 22.0);
     let key = SHOWN.map(|(statistic, shape)| (Style::plain(shape), statistic.name()));
     let mut top = canvas.key(0.0, &key) + 4.0;
@@ -33,15 +33,15 @@ pub(super) fn figure(drill: &Drill) -> Figure {
     let scale = Scale::logarithmic_around(
         figures.flat_map(|ttft| SHOWN.map(|(statistic, _)| ttft.get(statistic))),
     );
-    for (nth, workers) in drill.workers.iter().enumerate() {
+    for (nth, workers) in drill.design.workers.iter().enumerate() {
         let title = format!("N = {workers}");
         canvas.text("name", (0.0, top + 14.0), Anchor::Start, &title);
         canvas.text("note", (WIDTH - 128.0, top + 14.0), Anchor::End, "p50");
         canvas.text("note", (WIDTH - 64.0, top + 14.0), Anchor::End, "mean");
         canvas.text("note", (WIDTH, top + 14.0), Anchor::End, "p99");
-        let size = (WIDTH - LEFT - RIGHT, ROW * drill.arms.len() as f64);
+        let size = (WIDTH - LEFT - RIGHT, ROW * drill.design.arms.len() as f64);
         let panel = Panel::new((LEFT, top + 22.0), size, scale, Scale::linear(0.0, 1.0));
-        panel.x_axis(&mut canvas, &duration_ms, nth + 1 == drill.workers.len());
+        panel.x_axis(&mut canvas, &duration_ms, nth + 1 == drill.design.workers.len());
         let mut y = panel.top() + ROW / 2.0;
         for row in rows.iter().filter(|row| row.workers == *workers) {
             one(&mut canvas, &panel, y, style(drill, row.arm), row);
@@ -49,7 +49,7 @@ pub(super) fn figure(drill: &Drill) -> Figure {
         }
         top += block;
     }
-    let seeds = counted(drill.seeds.len(), "seed");
+    let seeds = counted(drill.design.seeds.len(), "seed");
     Figure {
         id: "ttft-quantiles",
         heading: "Time to first token, over all offered requests".to_owned(),

@@ -56,7 +56,7 @@ pub(super) fn figure(drill: &Drill) -> Option<Figure> {
     let width = (WIDTH - LEFT - 2.0 * GAP) / 3.0;
     for (row, (name, quantile)) in QUANTILES.into_iter().enumerate() {
         let values = KNOBS.iter().flat_map(|knob| {
-            let arms = drill.arms.iter();
+            let arms = drill.design.arms.iter();
             arms.flat_map(|arm| series(drill, knob, *arm, quantile)).map(|(_, ms)| ms)
         });
         let scale = Scale::logarithmic_around(values);
@@ -68,7 +68,7 @@ pub(super) fn figure(drill: &Drill) -> Option<Figure> {
             let title = format!("{}: TTFT {name}", knob.title);
             canvas.text("name", (corner.0, top - 8.0), Anchor::Start, &title);
             axis(&mut canvas, &panel, row + 1 == QUANTILES.len());
-            for &arm in &drill.arms {
+            for &arm in &drill.design.arms {
                 let points = series(drill, knob, arm, quantile);
                 panel.line(&mut canvas, style(drill, arm), &points);
                 panel.marks(&mut canvas, style(drill, arm), &points);
@@ -136,7 +136,8 @@ fn ranking(drill: &Drill) -> String {
         let best = |(knob, pct): &&(&Knob, i32)| {
             let value = |arm| ttft(drill, knob, arm, *pct).map_or(f64::INFINITY, |ttft| of(&ttft));
             let own = value(tested);
-            own.is_finite() && drill.arms.iter().all(|arm| *arm == tested || own < value(*arm))
+            own.is_finite()
+                && drill.design.arms.iter().all(|arm| *arm == tested || own < value(*arm))
         };
         fleets.iter().filter(best).count()
     };
@@ -156,7 +157,7 @@ fn table(drill: &Drill) -> Table {
         "Time to first token over all offered requests when one property of the fleet changes.";
     let mut table = Table { caption: caption.to_owned(), head, rows: Vec::new() };
     for knob in &KNOBS {
-        for &arm in &drill.arms {
+        for &arm in &drill.design.arms {
             for (name, of) in QUANTILES {
                 let cells = changes()
                     .into_iter()

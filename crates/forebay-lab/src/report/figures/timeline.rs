@@ -15,6 +15,7 @@ const GAP: f64 = 60.0;
 /// Queues and KV use over time, in the first seed's run at the smallest number of workers.
 pub(super) fn figure(drill: &Drill) -> Option<Figure> {
     let runs: Vec<&Run> = drill
+        .design
         .arms
         .iter()
         .filter_map(|arm| drill.at(drill.smallest(), *arm).next())
