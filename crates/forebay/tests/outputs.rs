@@ -1,25 +1,19 @@
 //! Tries where output goes: devices, pipes, links, files that clash, readers that leave.
 #![cfg(unix)]
 
+mod folder;
+
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
+
+use folder::Folder;
 
 /// A run of a few requests, which takes no time.
 const SIMULATE: [&str; 5] = ["simulate", "--synth", "evidence", "--requests", "20"];
 
-/// A folder that is gone after the test.
-struct Folder(PathBuf);
-
 impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("forebay-out-{}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).expect("the temporary folder takes a folder");
-        Self(path)
-    }
-
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
         command.args(args).current_dir(&self.0);
@@ -45,12 +39,6 @@ impl Folder {
             entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
         names.sort();
         names
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

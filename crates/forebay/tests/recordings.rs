@@ -1,18 +1,13 @@
 //! Records, replays, explains and breaks claims on the command line, and checks what it exits with.
 
-use std::path::{Path, PathBuf};
+mod folder;
+
+use std::path::Path;
 use std::process::{Command, Output};
 
-/// A folder that is gone after the test.
-struct Folder(PathBuf);
+use folder::Folder;
 
 impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("forebay-cli-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("the temporary folder takes a folder");
-        Self(path)
-    }
-
     /// Runs the program in this folder.
     fn forebay(&self, args: &[&str]) -> (Option<i32>, String, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
@@ -20,12 +15,6 @@ impl Folder {
             command.args(args).current_dir(&self.0).output().expect("the program runs");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it writes text");
         (status.code(), text(stdout), text(stderr))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

@@ -1,9 +1,13 @@
 //! Runs the program itself: what `forebay simulate` prints, where, and how it ends.
 
-use std::path::{Path, PathBuf};
+mod folder;
+
+use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
+
+use folder::Folder;
 
 /// A small trace: four requests, two of which share their first three ids.
 const TRACE: &str = r#"
@@ -13,27 +17,12 @@ const TRACE: &str = r#"
 {"timestamp": 3000, "input_length": 1700, "output_length": 50, "hash_ids": [4, 5, 6, 18]}
 "#;
 
-/// A folder that is gone after the test.
-struct Folder(PathBuf);
-
 impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("forebay-cli-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("the temporary folder takes a folder");
-        Self(path)
-    }
-
     /// A file with this text, by its path.
     fn file(&self, name: &str, text: &str) -> String {
         let path = self.0.join(name);
         std::fs::write(&path, text).expect("the folder takes a file");
         path.to_string_lossy().into_owned()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
