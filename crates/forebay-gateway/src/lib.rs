@@ -1,0 +1,1 @@
+//! Carries the traffic.
