@@ -8,3 +8,4 @@ pub mod blocks;
 mod json;
 pub mod openai;
 pub mod recording;
+pub mod sse;

@@ -18,6 +18,7 @@ mod ratio;
 mod recent;
 mod seat;
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -29,6 +30,7 @@ use forebay_core::{
 use hashbrown::HashMap;
 
 use crate::clock::Clock;
+use crate::workers::Roster;
 use alarm::Alarm;
 use prefill::Prefills;
 pub(crate) use ratio::Ratio;
@@ -53,6 +55,9 @@ pub(crate) struct Pool {
     pub(crate) name: String,
     /// Bytes of text in a token of its model.
     pub(crate) ratio: Ratio,
+    /// Its workers, and how they are reached.
+    pub(crate) roster: Roster,
+    block_size: AtomicU32,
     clock: Clock,
     alarm: Alarm,
     state: Mutex<State>,
@@ -83,6 +88,8 @@ pub(crate) struct PoolParts {
     pub(crate) seed: u64,
     /// Bytes of text in a token, until usage says better.
     pub(crate) bytes_per_token: f64,
+    /// Lanes that its workers are spoken to from.
+    pub(crate) lanes: usize,
     /// Who hears what is decided.
     pub(crate) diary: Option<Box<dyn Diary>>,
 }
@@ -101,6 +108,7 @@ pub(crate) struct Census {
 impl Pool {
     /// A pool without workers.
     pub(crate) fn new(parts: PoolParts, clock: Clock) -> Self {
+        let block_size = AtomicU32::new(parts.settings.block_size);
         let state = State {
             prefills: Prefills::default(),
             core: Core::new(parts.settings, parts.seed),
@@ -115,6 +123,8 @@ impl Pool {
             id: parts.id,
             name: parts.name,
             ratio: Ratio::new(parts.bytes_per_token),
+            roster: Roster::new(parts.lanes),
+            block_size,
             clock,
             alarm: Alarm::default(),
             state: Mutex::new(state),
@@ -144,7 +154,13 @@ impl Pool {
 
     /// Puts new settings in force.
     pub(crate) fn reconfigure(&self, settings: Settings) {
+        self.block_size.store(settings.block_size, Ordering::Relaxed);
         self.tell(Input::Reconfigured(Box::new(settings)));
+    }
+
+    /// Tokens in a block of the prefix hashes.
+    pub(crate) fn block_size(&self) -> u32 {
+        self.block_size.load(Ordering::Relaxed)
     }
 
     /// The settings in force.
