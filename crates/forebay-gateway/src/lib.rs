@@ -11,3 +11,4 @@ mod request;
 mod rules;
 mod tickets;
 mod workers;
+pub mod bench;

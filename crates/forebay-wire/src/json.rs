@@ -148,6 +148,11 @@ impl<'a> Members<'a> {
         Ok(Some((key, cursor.value()?)))
     }
 
+    /// How far the text was read: past the object, or to where it is malformed.
+    pub(crate) fn at(&self) -> usize {
+        self.cursor.at
+    }
+
     /// Checks that nothing but spaces follows the object, after its last member was told.
     pub(crate) fn end(mut self) -> Result<(), BadJson> {
         self.cursor.skip_space();

@@ -4,6 +4,7 @@
 //! Knows nothing of decisions, does no I/O of its own beyond the readers and writers it is given,
 //! never fails on unknown fields and never panics on any bytes.
 
+pub mod answer;
 pub mod blocks;
 mod json;
 pub mod openai;
