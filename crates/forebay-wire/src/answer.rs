@@ -4,6 +4,9 @@
 //! top-level members go by, and of the few that matter the value is kept, up to a bound. Nested
 //! values are skipped, so that words inside a text never count.
 
+#[cfg(test)]
+mod tests;
+
 use crate::json::{Value, is_space, structural};
 
 /// Most bytes of a value that is kept. A usage has some 300.
@@ -96,14 +99,23 @@ enum Place {
     After,
 }
 
+/// Where the next byte stands among strings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Text {
+    #[default]
+    Outside,
+    Inside,
+    /// Inside, and behind a backslash.
+    Escaped,
+}
+
 /// Reads a body piece by piece. Memory is bounded, time is linear, any bytes will do.
 #[derive(Debug, Default)]
 pub struct BodyScan {
     place: Place,
     /// Open braces and brackets.
     depth: u64,
-    string: bool,
-    escaped: bool,
+    text: Text,
     key: Vec<u8>,
     value: Vec<u8>,
     usage: Option<Usage>,
@@ -116,7 +128,7 @@ impl BodyScan {
     /// Takes the next bytes.
     pub fn feed(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() && self.place != Place::After {
-            let taken = if self.string {
+            let taken = if self.text != Text::Outside {
                 self.in_string(bytes)
             } else if self.depth > 1 {
                 self.in_nested(bytes)
@@ -144,18 +156,17 @@ impl BodyScan {
     }
 
     fn in_string(&mut self, bytes: &[u8]) -> usize {
-        let taken = if self.escaped {
-            self.escaped = false;
+        let taken = if self.text == Text::Escaped {
+            self.text = Text::Inside;
             1
         } else if let Some(at) = memchr::memchr2(b'"', b'\\', bytes) {
-            self.escaped = bytes[at] == b'\\';
-            self.string = self.escaped;
+            self.text = if bytes[at] == b'"' { Text::Outside } else { Text::Escaped };
             at + 1
         } else {
             bytes.len()
         };
         self.keep(&bytes[..taken]);
-        if !self.string && self.place == Place::Key {
+        if self.text == Text::Outside && self.place == Place::Key {
             self.place = Place::Colon;
         }
         taken
@@ -164,7 +175,7 @@ impl BodyScan {
     fn in_nested(&mut self, bytes: &[u8]) -> usize {
         let taken = structural(bytes).map_or(bytes.len(), |at| {
             match bytes[at] {
-                b'"' => self.string = true,
+                b'"' => self.text = Text::Inside,
                 b'{' | b'[' => self.depth += 1,
                 _ => self.depth -= 1,
             }
@@ -183,7 +194,7 @@ impl BodyScan {
             }
             (Place::Key, b'"') => {
                 self.key.clear();
-                self.string = true;
+                self.text = Text::Inside;
                 self.keep(b"\"");
             }
             (Place::Colon, b':') => {
@@ -200,7 +211,9 @@ impl BodyScan {
                 self.place = Place::After;
             }
             (Place::Value(_), byte) => {
-                self.string = byte == b'"';
+                if byte == b'"' {
+                    self.text = Text::Inside;
+                }
                 self.depth += u64::from(matches!(byte, b'{' | b'['));
                 self.keep(&[byte]);
             }

@@ -6,6 +6,7 @@
 
 pub mod answer;
 pub mod blocks;
+pub mod engine_metrics;
 mod json;
 pub mod openai;
 pub mod recording;

@@ -54,6 +54,7 @@ impl From<Endpoint> for StreamKind {
 }
 
 /// What was seen so far.
+#[expect(clippy::struct_excessive_bools, reason = "each is told by an event of its own")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Seen {
     tokens: u64,
@@ -326,14 +327,15 @@ fn carried(data: &[u8]) -> Option<Part> {
     None
 }
 
-/// What a member of a delta belongs to, for chats (the first lines) and messages (the last).
+/// What a member of a delta belongs to: OpenAI's names and those of its kin, then Anthropic's.
 fn part_of(key: &[u8]) -> Option<Part> {
-    match key {
-        b"content" | b"tool_calls" | b"function_call" | b"refusal" => Some(Part::Answer),
-        b"reasoning" | b"reasoning_content" => Some(Part::Reasoning),
-        b"text" | b"partial_json" => Some(Part::Answer),
-        b"thinking" => Some(Part::Reasoning),
-        _ => None,
+    let answer: [&[u8]; 6] =
+        [b"content", b"tool_calls", b"function_call", b"refusal", b"text", b"partial_json"];
+    let reasoning: [&[u8]; 3] = [b"reasoning", b"reasoning_content", b"thinking"];
+    if answer.contains(&key) {
+        Some(Part::Answer)
+    } else {
+        reasoning.contains(&key).then_some(Part::Reasoning)
     }
 }
 

@@ -48,15 +48,15 @@ fn chat_stream() -> String {
     [&chat_event(ROLE), &first, &second, &last, USAGE, DONE].concat()
 }
 
-fn usage(prompt: u64, completion: u64, cached: u64) -> Option<Usage> {
-    Some(Usage { prompt: Some(prompt), completion: Some(completion), cached: Some(cached) })
+fn told(prompt: u64, completion: u64, cached: u64) -> Usage {
+    Usage { prompt: Some(prompt), completion: Some(completion), cached: Some(cached) }
 }
 
 #[test]
 fn a_chat_is_seen_from_its_first_token_to_its_end() {
     let seen = scan(StreamKind::Chat, chat_stream());
     assert_eq!(seen.tokens_out(), 2);
-    assert_eq!(seen.usage(), usage(336, 2, 320));
+    assert_eq!(seen.usage(), Some(told(336, 2, 320)));
     assert!(seen.finish_reason_seen() && seen.done() && !seen.failed());
     assert!(seen.first_token_seen() && seen.first_answer_seen());
 }
@@ -143,7 +143,7 @@ fn a_completion_carries_text() {
     };
     let stream = event("a", "") + &event("", "") + &event("\\\"", "") + USAGE + DONE;
     let seen = scan(StreamKind::Completions, stream);
-    assert_eq!((seen.tokens_out(), seen.usage()), (2, usage(336, 2, 320)));
+    assert_eq!((seen.tokens_out(), seen.usage()), (2, Some(told(336, 2, 320))));
     let last = event("b", r#","usage":{"completion_tokens":6,"prompt_tokens":8}"#);
     let seen = scan(StreamKind::Completions, last);
     assert_eq!(seen.usage(), Some(Usage { prompt: Some(8), completion: Some(6), cached: None }));
@@ -194,7 +194,7 @@ fn long_lines_are_read_up_to_the_bound_and_counted_beyond_it() {
     for (text_bytes, over) in [(200_000, 0), (2_000_000, 1)] {
         let seen = cut(text_bytes, usize::MAX);
         assert_eq!((seen.tokens, seen.lines_over, seen.done), (1, over, true));
-        assert_eq!(seen.usage, usage(336, 2, 320));
+        assert_eq!(seen.usage, Some(told(336, 2, 320)));
         assert_eq!(cut(text_bytes, 1_400), seen);
     }
     let comment = format!(": {}\n", "x".repeat(LINE_BYTES_MAX));
@@ -229,7 +229,7 @@ fn a_line_without_end_takes_bounded_memory() {
 fn usage_is_a_member_of_the_top_level_and_the_last_one_counts() {
     // A6
     let seen = scan(StreamKind::Chat, USAGE);
-    assert_eq!((seen.usage(), seen.tokens_out()), (usage(336, 2, 320), 0));
+    assert_eq!((seen.usage(), seen.tokens_out()), (Some(told(336, 2, 320)), 0));
     for other in [
         r#"{"choices":[{"delta":{"content":"a \"usage\":{\"prompt_tokens\":9}"}}]}"#,
         r#"{"choices":[{"delta":{"content":"a"},"usage":{"prompt_tokens":9}}]}"#,
@@ -264,7 +264,7 @@ fn a_message_is_seen_in_the_form_of_anthropic() {
         \"delta\":{\"type\":\"thinking_delta\",\"thinking\":\"hm\"}}\n\n";
     let thinking = scan(StreamKind::Messages, stream);
     assert_eq!((thinking.tokens_out(), thinking.first_answer_seen()), (1, false));
-    assert_eq!(thinking.usage(), usage(40, 1, 10));
+    assert_eq!(thinking.usage(), Some(told(40, 1, 10)));
     assert!(!thinking.done() && !thinking.finish_reason_seen());
     let stream = stream.to_owned()
         + "event: content_block_delta\n\
@@ -279,7 +279,7 @@ fn a_message_is_seen_in_the_form_of_anthropic() {
         StreamKind::Messages,
         stream + "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
     );
-    assert_eq!((seen.tokens_out(), seen.usage()), (2, usage(40, 15, 10)));
+    assert_eq!((seen.tokens_out(), seen.usage()), (2, Some(told(40, 15, 10))));
     assert!(seen.done() && !seen.failed());
     let failed = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded\"}}\n\n";
     assert!(scan(StreamKind::Messages, failed).failed());
@@ -301,7 +301,7 @@ fn a_response_is_seen_in_the_form_of_openai() {
         "usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":8},"output_tokens":7}}"#
         .replace('\n', "");
     let seen = scan(StreamKind::Responses, stream.clone() + &event("response.completed", &ending));
-    assert_eq!((seen.tokens_out(), seen.usage()), (2, usage(9, 7, 8)));
+    assert_eq!((seen.tokens_out(), seen.usage()), (2, Some(told(9, 7, 8))));
     assert!(seen.done() && seen.first_answer_seen() && !seen.failed());
     let failed = scan(StreamKind::Responses, stream + &event("response.failed", &ending));
     assert!(failed.failed() && !failed.done());
@@ -336,13 +336,23 @@ fn any_kind() -> impl Strategy<Value = StreamKind> {
     prop::sample::select(kinds.to_vec())
 }
 
+/// Something that streams are made of, or anything else.
+fn part() -> impl Strategy<Value = String> {
+    prop_oneof![
+        r"(data: |data:|event: |error|: x|\[DONE\]|\n|\r|\r\n|[ -~])",
+        r#"("delta":\{|"content":"a"|"text":"b"|"usage":\{|"prompt_tokens":3|"error":|[{},])"#,
+        r#"(data: \{"type":"message_stop"\}\n|data: \{"usage":\{"prompt_tokens":3\}\}\n)"#,
+    ]
+}
+
 proptest! {
     #[test]
     fn cuts_make_no_difference_to_any_bytes(
-        stream in r#"(data: |data:|event: |error|: x|\[DONE\]|"delta":\{|"content":"a"|"text":"b"|"usage":\{|"prompt_tokens":3|"error":|"type":"message_stop"|\{|\}|,|\n|\r|\r\n|[ -~]){0,60}"#,
+        parts in prop::collection::vec(part(), 0..60),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
         kind in any_kind(),
     ) {
+        let stream = parts.concat();
         let stream = stream.as_bytes();
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(stream.len() + 1)).collect();
         cuts.extend([0, stream.len()]);
