@@ -9,6 +9,7 @@
 //! | [`simulate`] | what does a fleet of those engines do under one way of routing? |
 //! | [`recording`] | what was decided in a run, why, and would it be decided so again? |
 //! | [`scenario`] | does a claim about the whole hold, whatever happens? |
+//! | [`load`] | what does a live endpoint do with requests that come when they are due? |
 //! | [`drill`] | which way of routing meets its criteria, and which does not? |
 //! | [`report`] | what does that look like on paper? |
 //! | [`text_file`] | what does a file say that a person has written? |
@@ -16,6 +17,7 @@
 
 pub mod drill;
 pub mod engine;
+pub mod load;
 pub mod presets;
 pub mod recording;
 pub mod report;
