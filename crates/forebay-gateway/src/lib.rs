@@ -1,1 +1,13 @@
-//! Carries the traffic.
+//! Carries the traffic: takes requests, holds each until a worker has room for it, and passes the
+//! answers on.
+
+mod clock;
+pub mod config;
+mod gateway;
+mod observe;
+mod pool;
+mod refuse;
+mod request;
+mod rules;
+mod tickets;
+mod workers;

@@ -27,7 +27,8 @@ variants! {
         0 = QueueFull, 1 = Shed, 2 = WaitedTooLong, 3 = TenantRate, 4 = TenantTokens,
         5 = TenantConcurrency, 6 = TooLong, 7 = NoWorker, 8 = Draining, 9 = UpstreamFailed,
         10 = UpstreamTimeout, 11 = Unauthenticated, 12 = Forbidden,
-        13 = WorkersBusy,
+        13 = WorkersBusy, 14 = GatewayFull, 15 = InvalidRequest, 16 = UnknownModel,
+        17 = UnknownEndpoint, 18 = BodyTooLarge, 19 = BodyTimeout,
     }
 }
 

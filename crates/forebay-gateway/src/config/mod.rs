@@ -1,0 +1,5 @@
+//! Reads what was configured.
+
+mod worker_url;
+
+pub use worker_url::WorkerUrl;
