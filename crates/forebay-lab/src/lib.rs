@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`trace`] | which requests come, when, and what do they share? |
 //! | [`engine`] | how would a vLLM-like engine run them? |
+//! | [`engine_server`] | how does such an engine look to a client? |
 //! | [`presets`] | which engines are known? |
 //! | [`service`] | what happens at the door: which classes, tenants and pools are there? |
 //! | [`simulate`] | what does a fleet of those engines do under one way of routing? |
@@ -16,6 +17,7 @@
 
 pub mod drill;
 pub mod engine;
+pub mod engine_server;
 pub mod presets;
 pub mod recording;
 pub mod report;
