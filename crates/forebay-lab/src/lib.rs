@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`trace`] | which requests come, when, and what do they share? |
 //! | [`engine`] | how would a vLLM-like engine run them? |
+//! | [`engine_server`] | how does such an engine look to a client? |
 //! | [`presets`] | which engines are known? |
 //! | [`simulate`] | what does a fleet of those engines do under one way of routing? |
 //! | [`recording`] | what was decided in a run, why, and would it be decided so again? |
@@ -15,6 +16,7 @@
 
 pub mod drill;
 pub mod engine;
+pub mod engine_server;
 pub mod load;
 pub mod presets;
 pub mod recording;
