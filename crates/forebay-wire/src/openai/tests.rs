@@ -380,6 +380,17 @@ proptest! {
     }
 
     #[test]
+    fn a_text_full_of_escapes_ends_where_a_whole_parser_ends_it(
+        text in r#"(["\\]{1,3}|a{0,40}){0,80}"#,
+    ) {
+        let body = json!({"prompt": text, "user": "u"}).to_string();
+        let scanned = scan(TEXT, body.as_bytes()).unwrap();
+        prop_assert_eq!(scanned.user.as_deref(), Some("u"));
+        let quoted = serde_json::to_string(&text).unwrap();
+        prop_assert_eq!(&scanned.prompt.spans, &[&quoted.as_bytes()[1..quoted.len() - 1]]);
+    }
+
+    #[test]
     fn a_refused_body_is_refused_by_a_whole_parser_too(text in r#"[{}\[\]",:a1\\ ]{0,24}"#) {
         if scan(CHAT, text.as_bytes()).is_err() {
             prop_assert!(serde_json::from_str::<Map<String, Value>>(&text).is_err());
