@@ -1,6 +1,7 @@
 //! The forebay program.
 
 mod drill;
+mod engine;
 mod explain;
 mod replay;
 mod scenario;
@@ -24,6 +25,7 @@ struct Cli {
 enum Command {
     Drill(drill::Args),
     Simulate(simulate::Args),
+    Engine(engine::Args),
     Scenario(scenario::Args),
     Trace(trace::Args),
     Replay(replay::Args),
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Drill(args) => drill::run(&args),
         Command::Simulate(args) => simulate::run(&args),
+        Command::Engine(args) => engine::run(&args),
         Command::Scenario(args) => scenario::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Replay(args) => replay::run(&args),

@@ -210,9 +210,9 @@ impl Watched {
 mod tests {
     use forebay_core::{ClassId, Input, Moment, Output, PoolId, Refusal, RefusalReason, RequestId};
     use forebay_core::{Span, WorkerId};
+    use forebay_service::{Door, Service};
 
     use super::Witness;
-    use crate::service::{Door, Service};
     use crate::simulate::Tap;
 
     fn witness() -> Witness {

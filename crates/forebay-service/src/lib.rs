@@ -1,15 +1,18 @@
-//! Says what happens at the door: classes, tenants and pools, from a file that a person writes.
+//! Reads what was configured: classes, tenants and pools, from a file that a person writes.
 //!
-//! The file goes through two forms. [`document`] holds it exactly as typed; [`resolve`] turns that
-//! into what is meant, and finds every fault on the way, not the first only. [`defaults`] is the
-//! one table of what holds where nothing was said, with a reason for each.
+//! The file goes through two forms. `document.rs` holds it exactly as typed; `resolve.rs` turns
+//! that into what is meant, and finds every fault on the way, not the first only. [`defaults`] is
+//! the one table of what holds where nothing was said, with a reason for each. The lab and the
+//! gateway read the same file with it, and neither knows the other.
 
-pub(crate) mod defaults;
+pub mod defaults;
 mod document;
-pub(crate) mod reader;
+mod pools;
+pub mod reader;
 mod resolve;
 #[cfg(test)]
 mod tests;
+pub mod text_file;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,8 +20,11 @@ use std::path::{Path, PathBuf};
 use forebay_core::{ClassSettings, GateSettings, Knowledge, Limits, Mode, Overload, PoolId};
 use forebay_core::{Settings, TenantId, TenantSettings, Tokens};
 
-use crate::text_file::{self, UnreadableFile};
 pub use defaults::{COUNTS, Count, Key, TABLE};
+pub use pools::mode;
+use reader::{Gathered, Section};
+pub use resolve::{too_many, unique};
+use text_file::UnreadableFile;
 
 /// The name of the pool whose fleet the command line gives.
 pub const MAIN_POOL: &str = "main";
@@ -126,29 +132,36 @@ pub enum ServiceError {
     Faulty(#[from] Faults),
 }
 
+/// Says what is wrong with an engine of this name and what to do, fault by fault; nothing where it
+/// is known. Which engines there are is not for this crate to know.
+pub type EngineCheck<'a> = &'a dyn Fn(&str) -> Vec<(String, String)>;
+
 impl Service {
     /// Reads a service file.
-    pub fn load(file: &Path) -> Result<Self, ServiceError> {
-        Ok(Self::parse(file, &text_file::read(file)?)?)
+    pub fn load(file: &Path, check: EngineCheck<'_>) -> Result<Self, ServiceError> {
+        Ok(Self::parse(file, &text_file::read(file)?, check)?)
     }
 
     /// Reads the text of a service file; `file` only names it in faults.
-    pub fn parse(file: &Path, text: &str) -> Result<Self, Faults> {
-        let mut faults = reader::Gathered::new(text);
-        let document = document::Document::read(text, &mut faults);
-        let service = resolve::resolve(&document, &mut faults);
-        let faults = faults.into_sorted();
-        if faults.is_empty() { Ok(service) } else { Err(Faults { file: file.to_owned(), faults }) }
+    pub fn parse(file: &Path, text: &str, check: EngineCheck<'_>) -> Result<Self, Faults> {
+        let mut found = Gathered::new(text);
+        let document = document::Document::read(text, &mut found);
+        let service = resolve::resolve(&document, check, &mut found);
+        found.finish(file, service)
     }
 
     /// Reads the tables of a service file that stand in a larger file. Without a class there is one
     /// that queues.
-    pub(crate) fn part(root: &mut reader::Section<'_>, found: &mut reader::Gathered) -> Self {
-        let mut document = document::Document::part(root, found);
-        if document.classes.is_empty() {
-            document.classes.push(document::ClassTable::plain());
-        }
-        resolve::resolve(&document, found)
+    pub fn part(root: &mut Section<'_>, check: EngineCheck<'_>, found: &mut Gathered) -> Self {
+        let document = document::Document::part(root, found).or_plain();
+        resolve::resolve(&document, check, found)
+    }
+
+    /// Reads the tables of a service file that stand in a larger file, all but its `[[pool]]`: the
+    /// pools that classes spill to are `pools`, and their [`PoolId`]s are places in that list.
+    pub fn door(root: &mut Section<'_>, pools: &[&str], found: &mut Gathered) -> Self {
+        let document = document::Document::door(root, found).or_plain();
+        resolve::door(&document, &pools::Pools::named(pools), found)
     }
 
     /// What holds without a file: one class that queues without a limit of time, and one tenant.
@@ -162,10 +175,15 @@ impl Service {
     /// Only the main pool applies the tenants' rates and limits of concurrency: what was let in
     /// there and then spilled is the same request, and must not be counted twice.
     pub fn settings(&self, pool: PoolId, door: Door) -> Settings {
-        let classes =
-            self.classes.iter().map(|class| self.class_in(pool, class.settings)).collect();
+        let class = |class: &Class| self.class_in(pool, class.settings);
+        self.settings_of(self.classes.iter().map(class).collect(), pool.0 == 0, door)
+    }
+
+    /// What a core is told that has these classes, and through which requests come in (then it
+    /// applies the tenants' rates and limits of concurrency) or are only spilled.
+    pub fn settings_of(&self, classes: Vec<ClassSettings>, lets_in: bool, door: Door) -> Settings {
         let of_tenant = |settings: TenantSettings| {
-            if pool.0 == 0 {
+            if lets_in {
                 settings
             } else {
                 TenantSettings { rate: None, tokens: None, concurrency_max: None, ..settings }

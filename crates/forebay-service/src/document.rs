@@ -1,46 +1,44 @@
 //! Holds a service file exactly as typed: every key optional, every value with its line.
 
-use toml::de::DeTable;
-
-use super::defaults as keys;
-use super::reader::{At, Gathered, Section};
+use crate::defaults as keys;
+use crate::reader::{At, Gathered, Section};
 
 /// The whole file.
 #[derive(Debug, Default)]
-pub(super) struct Document {
+pub(crate) struct Document {
     /// Each `[[class]]`.
-    pub(super) classes: Vec<ClassTable>,
+    pub(crate) classes: Vec<ClassTable>,
     /// Each `[[tenant]]`.
-    pub(super) tenants: Vec<TenantTable>,
+    pub(crate) tenants: Vec<TenantTable>,
     /// The `[tenant_default]`.
-    pub(super) tenant_default: Option<TenantTable>,
+    pub(crate) tenant_default: Option<TenantTable>,
     /// Each `[[pool]]`.
-    pub(super) pools: Vec<PoolTable>,
+    pub(crate) pools: Vec<PoolTable>,
     /// The `[gate]`.
-    pub(super) gate: GateTable,
+    pub(crate) gate: GateTable,
     /// The `[limits]`.
-    pub(super) limits: LimitsTable,
+    pub(crate) limits: LimitsTable,
 }
 
 /// One `[[class]]`.
 #[derive(Debug)]
-pub(super) struct ClassTable {
-    pub(super) line: usize,
-    pub(super) name: Option<At<String>>,
-    pub(super) overload: Option<At<String>>,
-    pub(super) spill_to: Option<At<String>>,
-    pub(super) wait_ms_max: Option<At<f64>>,
-    pub(super) queue_len_max: Option<At<f64>>,
-    pub(super) share: Option<At<f64>>,
-    pub(super) reject_share_max: Option<At<f64>>,
-    pub(super) ageing: Option<At<f64>>,
-    pub(super) promise: Option<At<f64>>,
-    pub(super) traffic: Option<At<f64>>,
+pub(crate) struct ClassTable {
+    pub(crate) line: usize,
+    pub(crate) name: Option<At<String>>,
+    pub(crate) overload: Option<At<String>>,
+    pub(crate) spill_to: Option<At<String>>,
+    pub(crate) wait_ms_max: Option<At<f64>>,
+    pub(crate) queue_len_max: Option<At<f64>>,
+    pub(crate) share: Option<At<f64>>,
+    pub(crate) reject_share_max: Option<At<f64>>,
+    pub(crate) ageing: Option<At<f64>>,
+    pub(crate) promise: Option<At<f64>>,
+    pub(crate) traffic: Option<At<f64>>,
 }
 
 impl ClassTable {
     /// The class that holds where none is written: it queues, as long as the pool lets it.
-    pub(super) fn plain() -> Self {
+    pub(crate) fn plain() -> Self {
         let text = |text: &str| Some(At { value: text.to_owned(), line: 1 });
         let queue_len_max = Some(At { value: f64::from(keys::SINGLE_QUEUE_LEN_MAX), line: 1 });
         Self {
@@ -61,83 +59,94 @@ impl ClassTable {
 
 /// One `[[tenant]]`, or the `[tenant_default]`, which has no name, class or traffic.
 #[derive(Debug)]
-pub(super) struct TenantTable {
-    pub(super) line: usize,
-    pub(super) name: Option<At<String>>,
-    pub(super) class: Option<At<String>>,
-    pub(super) weight: Option<At<f64>>,
-    pub(super) traffic: Option<At<f64>>,
-    pub(super) requests_per_s: Option<At<f64>>,
-    pub(super) requests_burst: Option<At<f64>>,
-    pub(super) tokens_per_s: Option<At<f64>>,
-    pub(super) tokens_burst: Option<At<f64>>,
-    pub(super) concurrency_max: Option<At<f64>>,
+pub(crate) struct TenantTable {
+    pub(crate) line: usize,
+    pub(crate) name: Option<At<String>>,
+    pub(crate) class: Option<At<String>>,
+    pub(crate) weight: Option<At<f64>>,
+    pub(crate) traffic: Option<At<f64>>,
+    pub(crate) requests_per_s: Option<At<f64>>,
+    pub(crate) requests_burst: Option<At<f64>>,
+    pub(crate) tokens_per_s: Option<At<f64>>,
+    pub(crate) tokens_burst: Option<At<f64>>,
+    pub(crate) concurrency_max: Option<At<f64>>,
 }
 
 /// One `[[pool]]`.
 #[derive(Debug)]
-pub(super) struct PoolTable {
-    pub(super) line: usize,
-    pub(super) name: Option<At<String>>,
-    pub(super) workers: Option<At<f64>>,
-    pub(super) engine: Option<At<String>>,
-    pub(super) mode: Option<At<String>>,
-    pub(super) spill_to: Option<At<String>>,
+pub(crate) struct PoolTable {
+    pub(crate) line: usize,
+    pub(crate) name: Option<At<String>>,
+    pub(crate) workers: Option<At<f64>>,
+    pub(crate) engine: Option<At<String>>,
+    pub(crate) mode: Option<At<String>>,
+    pub(crate) spill_to: Option<At<String>>,
 }
 
 /// The `[gate]`.
 #[derive(Debug, Default)]
-pub(super) struct GateTable {
-    pub(super) fraction_start: Option<At<f64>>,
-    pub(super) fraction_min: Option<At<f64>>,
-    pub(super) fraction_max: Option<At<f64>>,
-    pub(super) backlog_steps_max: Option<At<f64>>,
+pub(crate) struct GateTable {
+    pub(crate) fraction_start: Option<At<f64>>,
+    pub(crate) fraction_min: Option<At<f64>>,
+    pub(crate) fraction_max: Option<At<f64>>,
+    pub(crate) backlog_steps_max: Option<At<f64>>,
 }
 
 /// The `[limits]`.
 #[derive(Debug, Default)]
-pub(super) struct LimitsTable {
-    pub(super) queue_len_max: Option<At<f64>>,
-    pub(super) running_max: Option<At<f64>>,
-    pub(super) workers_max: Option<At<f64>>,
-    pub(super) tenants_max: Option<At<f64>>,
-    pub(super) means_max: Option<At<f64>>,
-    pub(super) promises_max: Option<At<f64>>,
-    pub(super) attempts_max: Option<At<f64>>,
-    pub(super) retry_after_s_max: Option<At<f64>>,
-    pub(super) mark_ms: Option<At<f64>>,
+pub(crate) struct LimitsTable {
+    pub(crate) queue_len_max: Option<At<f64>>,
+    pub(crate) running_max: Option<At<f64>>,
+    pub(crate) workers_max: Option<At<f64>>,
+    pub(crate) tenants_max: Option<At<f64>>,
+    pub(crate) means_max: Option<At<f64>>,
+    pub(crate) promises_max: Option<At<f64>>,
+    pub(crate) attempts_max: Option<At<f64>>,
+    pub(crate) retry_after_s_max: Option<At<f64>>,
+    pub(crate) mark_ms: Option<At<f64>>,
 }
 
 impl Document {
     /// Reads the text; whatever can't be read is left out and becomes a fault.
-    pub(super) fn read(text: &str, found: &mut Gathered) -> Self {
-        let (root, errors) = DeTable::parse_recoverable(text);
-        for error in errors {
-            let line = error.span().map_or(1, |span| found.line(span.start));
-            found.add(line, format!("not TOML: {}", error.message()), "mend the line's syntax");
-        }
-        let mut root = Section::new("the file", root.get_ref(), 1);
+    pub(crate) fn read(text: &str, found: &mut Gathered) -> Self {
+        let table = found.toml(text);
+        let mut root = Section::root(&table);
         let document = Self::part(&mut root, found);
         root.finish(found);
         document
     }
 
     /// Reads the tables of a service file that stand in a larger file.
-    pub(super) fn part(root: &mut Section<'_>, found: &mut Gathered) -> Self {
+    pub(crate) fn part(root: &mut Section<'_>, found: &mut Gathered) -> Self {
+        let mut document = Self::door(root, found);
+        let pools = root.sections("pool", found);
+        document.pools = pools.into_iter().map(|table| pool(table, found)).collect();
+        document
+    }
+
+    /// The same without the pools.
+    pub(crate) fn door(root: &mut Section<'_>, found: &mut Gathered) -> Self {
         let classes = root.sections("class", found);
         let tenants = root.sections("tenant", found);
         let tenant_default = root.section("tenant_default", found);
-        let pools = root.sections("pool", found);
         let gate = root.section("gate", found);
         let limits = root.section("limits", found);
         Self {
             classes: classes.into_iter().map(|table| class(table, found)).collect(),
             tenants: tenants.into_iter().map(|table| tenant(table, true, found)).collect(),
             tenant_default: tenant_default.map(|table| tenant(table, false, found)),
-            pools: pools.into_iter().map(|table| pool(table, found)).collect(),
+            pools: Vec::new(),
             gate: gate.map_or_else(GateTable::default, |table| self::gate(table, found)),
             limits: limits.map_or_else(LimitsTable::default, |table| self::limits(table, found)),
         }
+    }
+
+    /// With a class that queues, where there is none.
+    pub(crate) fn or_plain(mut self) -> Self {
+        if self.classes.is_empty() {
+            self.classes.push(ClassTable::plain());
+        }
+        self
     }
 }
 

@@ -1,50 +1,55 @@
 //! Turns a service file as typed into what is meant, and finds what contradicts itself.
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
 
-use forebay_core::{
-    Bucket, ClassSettings, GateSettings, Limits, Mode, Overload, PoolId, Span, TenantSettings,
-};
+use forebay_core::{Bucket, ClassSettings, GateSettings, Limits, Overload, Span, TenantSettings};
 
-use super::defaults as keys;
-use super::defaults::{Count, Key};
-use super::document::{ClassTable, Document, GateTable, LimitsTable, PoolTable, TenantTable};
-use super::reader::{At, Gathered, listed, nearest};
-use super::{Class, MAIN_POOL, Pool, Service, Tenant};
-use crate::engine::Preset;
+use crate::defaults as keys;
+use crate::defaults::{Count, Key};
+use crate::document::{ClassTable, Document, GateTable, LimitsTable, TenantTable};
+use crate::pools::{Pools, loops, pool};
+use crate::reader::{At, Gathered, listed, nearest};
+use crate::{Class, EngineCheck, Pool, Service, Tenant};
 
 /// What a class does about overload, as it is spelt.
 const OVERLOADS: [&str; 3] = ["queue", "shed", "spill"];
 /// The wait that a class accepts which spills without naming a limit: too short to be felt, and
 /// long enough not to send away what would start at once.
 const SPILL_WAIT: Span = Span::secs(1);
-/// Stands for a pool that is not there. Only in files with faults, which nobody acts on.
-const NO_POOL: PoolId = PoolId(u16::MAX);
 
 /// What the document means. Where it has faults the result only serves to look for more of them.
-pub(super) fn resolve(document: &Document, found: &mut Gathered) -> Service {
+pub(crate) fn resolve(
+    document: &Document,
+    check: EngineCheck<'_>,
+    found: &mut Gathered,
+) -> Service {
+    // With more, numbers would not tell them apart, so nothing else is looked at.
+    let lines = document.pools.iter().map(|table| table.line);
+    if too_many(&keys::POOLS_MAX, lines, found) {
+        return single();
+    }
+    unique("[[pool]]", document.pools.iter().map(|table| (&table.name, table.line)), found);
+    let pools: Vec<Pool> =
+        document.pools.iter().map(|table| pool(table, document, check, found)).collect();
+    let door = door(document, &Pools::beside_main(document), found);
+    loops(document, &door.classes, &pools, found);
+    Service { pools, ..door }
+}
+
+/// What the document means for pools that it does not describe.
+pub(crate) fn door(document: &Document, pools: &Pools<'_>, found: &mut Gathered) -> Service {
     if document.classes.is_empty() {
         let remedy = "add one: `[[class]]`, `name = \"public\"`, `overload = \"queue\"`";
         found.add(1, "the file has no class of service", remedy);
     }
-    // With more, numbers would not tell them apart, so nothing else is looked at.
-    let classes = document.classes.get(keys::CLASSES_MAX.most).map(|table| table.line);
-    let pools = document.pools.get(keys::POOLS_MAX.most).map(|table| table.line);
-    too_many(&keys::CLASSES_MAX, classes, document.classes.len(), found);
-    too_many(&keys::POOLS_MAX, pools, document.pools.len(), found);
-    if classes.or(pools).is_some() {
+    let lines = document.classes.iter().map(|table| table.line);
+    if too_many(&keys::CLASSES_MAX, lines, found) {
         return single();
     }
     unique("[[class]]", document.classes.iter().map(|table| (&table.name, table.line)), found);
     unique("[[tenant]]", document.tenants.iter().map(|table| (&table.name, table.line)), found);
-    unique("[[pool]]", document.pools.iter().map(|table| (&table.name, table.line)), found);
-
-    let pools: Vec<Pool> =
-        document.pools.iter().map(|table| pool(table, document, found)).collect();
     let classes: Vec<Class> =
-        document.classes.iter().map(|table| class(table, document, found)).collect();
-    loops(document, &classes, &pools, found);
+        document.classes.iter().map(|table| class(table, pools, found)).collect();
     let tenants: Vec<Tenant> =
         document.tenants.iter().map(|table| tenant(table, document, found)).collect();
     some_traffic("[[class]]", document.classes.first().map(|table| table.line), &classes, found);
@@ -58,23 +63,27 @@ pub(super) fn resolve(document: &Document, found: &mut Gathered) -> Service {
             .tenant_default
             .as_ref()
             .map_or(plain.tenant_default, |table| entitled(table, found)),
-        pools,
+        pools: Vec::new(),
         gate: gate(&document.gate, found),
         limits: limits(&document.limits),
     }
 }
 
-/// A fault, where there is a table beyond the last that may be there.
-fn too_many(count: &Count, line: Option<usize>, tables: usize, found: &mut Gathered) {
-    if let Some(line) = line {
-        let Count { table, most, why } = count;
-        let what = format!("{tables} tables `[[{table}]]`, of at most {most}");
-        found.add(line, what, format!("leave some out: {why}"));
-    }
+/// Whether there are more tables than may be there, which is a fault of the first too many.
+pub fn too_many(
+    count: &Count,
+    mut lines: impl ExactSizeIterator<Item = usize>,
+    found: &mut Gathered,
+) -> bool {
+    let (Count { table, most, why }, tables) = (count, lines.len());
+    let Some(line) = lines.nth(*most) else { return false };
+    let what = format!("{tables} tables `[[{table}]]`, of at most {most}");
+    found.add(line, what, format!("leave some out: {why}"));
+    true
 }
 
 /// One class that queues without a limit of time, one tenant, no other pool.
-pub(super) fn single() -> Service {
+pub(crate) fn single() -> Service {
     let entitled = TenantSettings { weight: 1, rate: None, tokens: None, concurrency_max: None };
     let settings = ClassSettings {
         overload: Overload::Queue,
@@ -96,12 +105,13 @@ pub(super) fn single() -> Service {
     }
 }
 
-fn or_default(typed: Option<&At<f64>>, key: &Key) -> f64 {
+/// What was typed under a key, or its default.
+pub(crate) fn or_default(typed: Option<&At<f64>>, key: &Key) -> f64 {
     typed.map_or_else(|| key.value(), |at| at.value)
 }
 
-fn class(table: &ClassTable, document: &Document, found: &mut Gathered) -> Class {
-    let overload = overload(table, document, found);
+fn class(table: &ClassTable, pools: &Pools<'_>, found: &mut Gathered) -> Class {
+    let overload = overload(table, pools, found);
     let typed_wait = table.wait_ms_max.as_ref().map(|at| Span::millis(at.value as u64));
     let wait_max = match overload {
         Overload::Queue => typed_wait,
@@ -130,7 +140,7 @@ fn class(table: &ClassTable, document: &Document, found: &mut Gathered) -> Class
     }
 }
 
-fn overload(table: &ClassTable, document: &Document, found: &mut Gathered) -> Overload {
+fn overload(table: &ClassTable, pools: &Pools<'_>, found: &mut Gathered) -> Overload {
     let choice = "`queue` waits, `shed` refuses at arrival, `spill` goes to another pool";
     let Some(typed) = &table.overload else {
         found.add(
@@ -152,7 +162,7 @@ fn overload(table: &ClassTable, document: &Document, found: &mut Gathered) -> Ov
     match typed.value.as_str() {
         "queue" => Overload::Queue,
         "shed" => Overload::Shed,
-        "spill" => Overload::Spill(spill_to(table, typed.line, document, found)),
+        "spill" => Overload::Spill(pools.of_class(table, typed.line, found)),
         other => {
             let remedy = match nearest(other, OVERLOADS.into_iter()) {
                 Some(near) => format!("did you mean `{near}`? {choice}"),
@@ -160,136 +170,6 @@ fn overload(table: &ClassTable, document: &Document, found: &mut Gathered) -> Ov
             };
             found.add(typed.line, format!("unknown overload `{other}`"), remedy);
             Overload::Queue
-        }
-    }
-}
-
-/// Where a class that spills does so. No pool at all is a fault.
-fn spill_to(table: &ClassTable, line: usize, document: &Document, found: &mut Gathered) -> PoolId {
-    if let Some(target) = &table.spill_to {
-        return pool_id(target, document, found);
-    }
-    let pools = pool_names(document);
-    let remedy = if pools.is_empty() {
-        "add a `[[pool]]` and name it: `spill_to = \"overnight\"`".to_owned()
-    } else {
-        format!("add `spill_to`; the pools are {pools}")
-    };
-    found.add(line, "a class that spills does not say where to", remedy);
-    NO_POOL
-}
-
-fn pool_names(document: &Document) -> String {
-    listed(document.pools.iter().filter_map(|pool| pool.name.as_ref()).map(|at| at.value.as_str()))
-}
-
-/// The pool of this name. An unknown one is a fault, and stands for none.
-fn pool_id(target: &At<String>, document: &Document, found: &mut Gathered) -> PoolId {
-    if target.value == MAIN_POOL {
-        return PoolId(0);
-    }
-    let names = || document.pools.iter().filter_map(|pool| pool.name.as_ref());
-    let place = document
-        .pools
-        .iter()
-        .position(|pool| pool.name.as_ref().is_some_and(|name| name.value == target.value));
-    if let Some(place) = place {
-        return PoolId(place as u16 + 1);
-    }
-    let remedy = match nearest(&target.value, names().map(|at| at.value.as_str())) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None if document.pools.is_empty() => {
-            format!("add it: `[[pool]]`, `name = \"{}\"`, `workers = 2`", target.value)
-        }
-        None => format!("the pools are {}", pool_names(document)),
-    };
-    found.add(target.line, format!("unknown pool `{}`", target.value), remedy);
-    NO_POOL
-}
-
-fn pool(table: &PoolTable, document: &Document, found: &mut Gathered) -> Pool {
-    if let Some(name) = table.name.as_ref().filter(|name| name.value == MAIN_POOL) {
-        let what = format!("a pool is called `{MAIN_POOL}`, the name of the command line's fleet");
-        found.add(name.line, what, "call it something else");
-    }
-    if table.workers.is_none() {
-        found.add(table.line, "a pool does not say how many workers it has", "add `workers = 2`");
-    }
-    let most = or_default(document.limits.workers_max.as_ref(), &keys::WORKERS_MAX);
-    if let Some(workers) = table.workers.as_ref().filter(|workers| workers.value > most) {
-        let what = format!("a pool of {} workers, of at most {most}", workers.value);
-        found.add(workers.line, what, "name fewer, or raise `workers_max` under `[limits]`");
-    }
-    if let Some(engine) = &table.engine
-        && let Err(error) = Preset::resolve(&engine.value)
-    {
-        for fault in error.faults {
-            let place = fault.line.map_or_else(String::new, |line| format!(":{line}"));
-            let what = format!("engine {}{place}: {}", fault.file.display(), fault.what);
-            found.add(engine.line, what, fault.remedy);
-        }
-    }
-    let mode = table.mode.as_ref().and_then(|typed| match Mode::from_str(&typed.value) {
-        Ok(mode) => Some(mode),
-        Err(error) => {
-            let names = Mode::ALL.map(Mode::name);
-            let near = nearest(&typed.value, names.into_iter()).unwrap_or("hold");
-            found.add(typed.line, error.to_string(), format!("did you mean `{near}`?"));
-            None
-        }
-    });
-    Pool {
-        name: table.name.as_ref().map(|at| at.value.clone()).unwrap_or_default(),
-        workers: table.workers.as_ref().map_or(1, |at| at.value as u32),
-        engine: table.engine.as_ref().map(|at| at.value.clone()),
-        mode,
-        spill_to: table.spill_to.as_ref().map(|target| pool_id(target, document, found)),
-    }
-}
-
-/// A request that spills in a circle would never run and never be refused.
-fn loops(document: &Document, classes: &[Class], pools: &[Pool], found: &mut Gathered) {
-    let next = |pool: PoolId| {
-        let nth = usize::from(pool.0).checked_sub(1)?;
-        pools.get(nth).and_then(|pool| pool.spill_to)
-    };
-    for (table, pool) in document.pools.iter().zip(1_u16..) {
-        let Some(typed) = &table.spill_to else { continue };
-        let mut passed = Vec::new();
-        let mut at = next(PoolId(pool));
-        while let Some(here) = at
-            && !passed.contains(&here)
-        {
-            passed.push(here);
-            at = next(here);
-        }
-        if passed.contains(&PoolId(pool)) {
-            let what = if passed[0] == PoolId(pool) { "itself" } else { "a circle of pools" };
-            found.add(
-                typed.line,
-                format!("pool `{}` spills into {what}", pools[usize::from(pool) - 1].name),
-                "a chain of spills must end in a pool without `spill_to`",
-            );
-        }
-    }
-    for (table, class) in document.classes.iter().zip(classes) {
-        let Overload::Spill(mut at) = class.settings.overload else { continue };
-        let mut steps = 0;
-        while let Some(here) = next(at)
-            && at.0 != 0
-            && steps < pools.len()
-        {
-            at = here;
-            steps += 1;
-        }
-        if at.0 == 0
-            && let Some(typed) = &table.spill_to
-        {
-            found.add(
-                typed.line,
-                format!("class `{}` spills into the pool it comes from", class.name),
-                format!("name a pool whose own spills do not lead back to `{MAIN_POOL}`"),
-            );
         }
     }
 }
@@ -379,7 +259,7 @@ fn limits(table: &LimitsTable) -> Limits {
 }
 
 /// Names must be there, not empty, and unlike each other.
-fn unique<'d>(
+pub fn unique<'d>(
     title: &str,
     names: impl Iterator<Item = (&'d Option<At<String>>, usize)>,
     found: &mut Gathered,

@@ -6,7 +6,8 @@ use forebay_core::{
     Bucket, HoldOrder, Knowledge, KvPreset, Limits, Mode, Overload, PoolId, Span, TenantId,
 };
 
-use super::{Door, Faults, Service, TABLE};
+use crate::reader::{Gathered, Section};
+use crate::{Door, Faults, Service, TABLE};
 
 /// The example of the overload contract, with a pool for its third class.
 const EXAMPLE: &str = r#"
@@ -51,7 +52,11 @@ retry_after_s_max = 90
 "#;
 
 fn parse(text: &str) -> Result<Service, Faults> {
-    Service::parse(Path::new("door.toml"), text)
+    let check = |engine: &str| match engine {
+        "abacus" => vec![("engine abacus: not known".to_owned(), "use another".to_owned())],
+        _ => Vec::new(),
+    };
+    Service::parse(Path::new("door.toml"), text, &check)
 }
 
 /// The faults of a text, one line each: the line in the file, what, and the remedy.
@@ -267,7 +272,7 @@ fn a_pool_that_no_run_could_have_is_told_with_its_line() {
     let pool = "[[pool]]\nname = \"p\"\nworkers = 5\n";
     check(&format!("{class}{pool}[limits]\nworkers_max = 4\n"), 6, "5 workers, of at most 4");
     let engine = format!("{class}{pool}engine = \"abacus\"\n");
-    check(&engine, 7, "engine abacus: neither a preset that ships nor a file");
+    check(&engine, 7, "engine abacus: not known / use another");
 }
 
 #[test]
@@ -275,4 +280,46 @@ fn two_of_a_name_on_one_line_are_told() {
     let twice = "class = [{ name = \"a\", overload = \"queue\" }, \
                  { name = \"a\", overload = \"queue\" }]\n";
     check(twice, 1, "[[class]] `a` is there twice");
+}
+
+/// The tables of a service file for pools that somebody else has read.
+fn door_of(text: &str, pools: &[&str]) -> Result<Service, Faults> {
+    let mut found = Gathered::new(text);
+    let table = found.toml(text);
+    let mut root = Section::root(&table);
+    let service = Service::door(&mut root, pools, &mut found);
+    root.finish(&mut found);
+    found.finish(Path::new("forebay.toml"), service)
+}
+
+#[test]
+fn pools_that_somebody_else_has_read_are_numbered_from_the_first() {
+    let class = "[[class]]\nname = \"a\"\noverload = \"spill\"\nspill_to = \"night\"\n";
+    let service = door_of(class, &["day", "night"]).unwrap();
+    assert_eq!(service.classes[0].settings.overload, Overload::Spill(PoolId(1)));
+    let told = |pools: &[&str]| door_of(class, pools).unwrap_err().to_string();
+    assert!(
+        told(&["day", "knight"])
+            .ends_with(":4: unknown pool `night`\nhint: did you mean `knight`?")
+    );
+    assert!(told(&[]).contains("`worker = "), "{}", told(&[]));
+    let main = class.replace("night", "main");
+    let told = door_of(&main, &["day"]).unwrap_err().to_string();
+    assert!(told.ends_with("unknown pool `main`\nhint: the pools are `day`"), "{told}");
+    assert_eq!(door_of("", &[]).unwrap(), Service::single());
+}
+
+#[test]
+fn tables_within_tables_are_called_by_their_path() {
+    let text = "[[a]]\n[a.b]\nc = 3\n[d]\n[d.e]\nf = 1\n";
+    let mut found = Gathered::new(text);
+    let table = found.toml(text);
+    let mut root = Section::root(&table);
+    let mut a = root.sections("a", &mut found).remove(0);
+    let b = a.section("b", &mut found).unwrap();
+    let e = root.section("d", &mut found).unwrap().section("e", &mut found).unwrap();
+    b.finish(&mut found);
+    e.finish(&mut found);
+    let told: Vec<String> = found.into_sorted().into_iter().map(|fault| fault.what).collect();
+    assert_eq!(told, ["[a.b] has no key `c`", "[d.e] has no key `f`"]);
 }
