@@ -210,8 +210,15 @@ impl Door {
             let desk = Desk::new(&listening, index, Arc::clone(handle), Arc::clone(&counts));
             Ok((start(desk, limits, stop.clone(), index)?, Arc::default()))
         });
+        #[expect(
+            deprecated,
+            reason = "its successor is unsafe because a type could lend its descriptor without \
+                      owning it; a socket owns its own. A `TcpListener` would register each \
+                      connection with this runtime before it goes to its lane"
+        )]
+        let socket = AsyncFd::new(socket)?;
         Ok(Self {
-            socket: AsyncFd::new(socket)?,
+            socket,
             lanes: lanes.collect::<io::Result<_>>()?,
             last: 0,
             connections_max,

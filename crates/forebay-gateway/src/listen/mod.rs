@@ -50,8 +50,8 @@ use hyper::body::Incoming;
 
 pub(crate) use counts::ConnectionCounts;
 pub(crate) use descriptors::raise_descriptors;
-pub(crate) use door::{Bound, Served};
-pub(crate) use stop::{Phase, Stop, StopTimes};
+pub(crate) use door::Served;
+pub(crate) use stop::{Stop, StopTimes};
 use tls::Fingerprint;
 
 /// Where and how the gateway listens.
