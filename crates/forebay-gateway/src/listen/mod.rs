@@ -49,9 +49,8 @@ use http_body::Body;
 use hyper::body::Incoming;
 
 pub(crate) use counts::ConnectionCounts;
-pub(crate) use descriptors::raise_descriptors;
-pub(crate) use door::Served;
-pub(crate) use stop::{Stop, StopTimes};
+pub(crate) use door::Bound;
+pub(crate) use stop::{Phase, Stop, StopTimes};
 use tls::Fingerprint;
 
 /// Where and how the gateway listens.
