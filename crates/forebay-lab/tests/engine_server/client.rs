@@ -1,6 +1,6 @@
 //! Starts servers and speaks HTTP by hand.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -52,6 +52,11 @@ impl Engines {
 
     pub(crate) fn post(&self, path: &str, body: &str) -> Answer {
         exchange(self.addr(), "POST", path, body.as_bytes())
+    }
+
+    /// Whether the first worker listens and is well.
+    pub(crate) fn is_well(&self) -> bool {
+        is_listening(self.addr()) && try_exchange(self.addr(), "GET", "/health", b"").status == 200
     }
 
     /// A sample of the metrics.
@@ -107,17 +112,31 @@ impl Answer {
     }
 }
 
+/// Whether somebody listens there.
+pub(crate) fn is_listening(addr: SocketAddr) -> bool {
+    TcpStream::connect(addr).is_ok()
+}
+
+/// One request and its answer, of status 0 where there is none.
+fn try_exchange(addr: SocketAddr, method: &str, path: &str, body: &[u8]) -> Answer {
+    answer(&try_ask(addr, method, path, body).map(read_all).unwrap_or_default())
+}
+
 /// Opens a connection and sends a request on it.
 pub(crate) fn ask(addr: SocketAddr, method: &str, path: &str, body: &[u8]) -> TcpStream {
-    let mut stream = TcpStream::connect(addr).expect("it listens");
+    try_ask(addr, method, path, body).expect("it listens and reads")
+}
+
+fn try_ask(addr: SocketAddr, method: &str, path: &str, body: &[u8]) -> io::Result<TcpStream> {
+    let mut stream = TcpStream::connect(addr)?;
     stream.set_read_timeout(Some(PATIENCE)).expect("it is not zero");
     let length = body.len();
     let head = format!(
         "{method} {path} HTTP/1.1\r\nHost: {addr}\r\nConnection: close\r\nContent-Type: \
          application/json\r\nContent-Length: {length}\r\n\r\n"
     );
-    stream.write_all(&[head.as_bytes(), body].concat()).expect("it reads");
-    stream
+    stream.write_all(&[head.as_bytes(), body].concat())?;
+    Ok(stream)
 }
 
 /// Reads until an answer's text holds so many events.
