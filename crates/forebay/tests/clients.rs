@@ -8,7 +8,7 @@ mod served;
 
 use std::process::{Command, Stdio};
 
-use served::{Relay, Served};
+use served::{Relay, Served, skipped};
 
 /// The Python client's side of the talk: the URL and the model come as arguments, every line that
 /// it prints is a thing that came back.
@@ -82,7 +82,7 @@ fn python() -> Option<String> {
     let python = std::env::var("FOREBAY_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let has_client = runs(&python, &["-c", "import openai"]);
     if !has_client {
-        println!("skipped: {python} has no package `openai`; FOREBAY_PYTHON may name one that has");
+        skipped(&format!("{python} has no package `openai`; FOREBAY_PYTHON may name one that has"));
     }
     has_client.then_some(python)
 }
@@ -135,7 +135,7 @@ fn the_official_python_client_comes_back_after_a_refusal() {
 
 fn curl_talks_to(served: &Served) {
     if !runs("curl", &["--version"]) {
-        println!("skipped: curl is not installed");
+        skipped("curl is not installed");
         return;
     }
     let url = format!("{}/v1/chat/completions", served.url());

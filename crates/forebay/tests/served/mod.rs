@@ -9,9 +9,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long something may take until it serves.
-const READY_MAX: Duration = Duration::from_secs(60);
+const READY_MAX: Duration = Duration::from_mins(1);
 /// The model that the engines serve.
 const MODEL: &str = "modelled";
+
+/// Says that a test has not looked at something, and why.
+pub(crate) fn skipped(why: &str) {
+    let _ = writeln!(std::io::stderr(), "skipped: {why}");
+}
 
 /// A server, and those behind it. All end when this is dropped.
 pub(crate) struct Served {
@@ -46,7 +51,7 @@ impl Served {
     pub(crate) fn gateway(mode: &str) -> Option<Self> {
         let has_gateway = forebay(&["serve", "--help"]).stdout(Stdio::null()).status();
         if !has_gateway.expect("the program runs").success() {
-            println!("skipped: the program has no command `serve`");
+            skipped("the program has no command `serve`");
             return None;
         }
         let engines = [Self::engine(), Self::engine()];
