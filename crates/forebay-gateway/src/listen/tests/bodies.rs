@@ -26,8 +26,8 @@ fn a_body_that_says_it_is_too_large_is_refused_before_it_comes() {
 fn a_chunked_body_is_refused_once_it_is_too_large() {
     let gate =
         open_with(listening(), limited(BodyLimits { bytes_max: 10, ..BodyLimits::default() }));
-    let sent = "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n\
-                6\r\n012345\r\n5\r\n01234\r\n0\r\n\r\n";
+    let sent = "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\
+                connection: close\r\n\r\n6\r\n012345\r\n5\r\n01234\r\n0\r\n\r\n";
     assert_eq!(statuses(&gate.talk(sent)), [413]);
     gate.close();
 }

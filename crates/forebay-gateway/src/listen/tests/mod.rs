@@ -136,6 +136,7 @@ fn open_with(listening: Listening, echo: Echo) -> Gate {
 impl Gate {
     fn client(&self) -> TcpStream {
         let client = TcpStream::connect(self.addr).unwrap();
+        client.set_nodelay(true).unwrap();
         client.set_read_timeout(Some(FOREVER)).unwrap();
         client.set_write_timeout(Some(FOREVER)).unwrap();
         client
@@ -160,8 +161,14 @@ impl Gate {
 fn rest(client: &mut TcpStream) -> String {
     let mut heard = Vec::new();
     let mut some = [0; 4096];
-    while let Ok(read @ 1..) = client.read(&mut some) {
-        heard.extend_from_slice(&some[..read]);
+    loop {
+        match client.read(&mut some) {
+            Ok(read @ 1..) => heard.extend_from_slice(&some[..read]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                panic!("nothing came, and no end: {:?}", String::from_utf8_lossy(&heard))
+            }
+            _ => break,
+        }
     }
     String::from_utf8_lossy(&heard).into_owned()
 }
@@ -183,7 +190,7 @@ fn answer(client: &mut TcpStream) -> String {
 
 /// The statuses of all answers in a row.
 fn statuses(heard: &str) -> Vec<u16> {
-    let starts = heard.match_indices("HTTP/1.1 ").map(|(at, _)| at + "HTTP/1.1 ".len());
+    let starts = heard.match_indices("HTTP/1.").map(|(at, _)| at + "HTTP/1.1 ".len());
     starts.map(|at| heard[at..at + 3].parse().unwrap()).collect()
 }
 
