@@ -18,22 +18,25 @@ mod ratio;
 mod recent;
 mod seat;
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use foldhash::fast::FixedState;
 use forebay_core::{
-    Arrival, Core, Input, Moment, Observation, Output, PoolId, RequestId, Settings, WorkerId,
-    WorkerView,
+    Arrival, ClassId, Core, Input, Moment, Observation, Output, PoolId, Refusal, RefusalReason,
+    RequestId, Settings, Span, WorkerId, WorkerView,
 };
 use hashbrown::HashMap;
 
 use crate::clock::Clock;
+use crate::observe::histogram::{DECISIONS, Histogram};
+use crate::workers::Roster;
 use alarm::Alarm;
 use prefill::Prefills;
 pub(crate) use ratio::Ratio;
 use recent::Recent;
-pub(crate) use recent::{Remembered, Verdict};
+pub(crate) use recent::{Arrived, Remembered, Verdict};
 pub(crate) use seat::Seat;
 use seat::Shared;
 
@@ -53,6 +56,11 @@ pub(crate) struct Pool {
     pub(crate) name: String,
     /// Bytes of text in a token of its model.
     pub(crate) ratio: Ratio,
+    /// Its workers, and how they are reached.
+    pub(crate) roster: Roster,
+    /// How long its core takes for an input and all that it says to it, in nanoseconds.
+    pub(crate) decisions: Histogram,
+    block_size: AtomicU32,
     clock: Clock,
     alarm: Alarm,
     state: Mutex<State>,
@@ -83,6 +91,8 @@ pub(crate) struct PoolParts {
     pub(crate) seed: u64,
     /// Bytes of text in a token, until usage says better.
     pub(crate) bytes_per_token: f64,
+    /// Lanes that its workers are spoken to from.
+    pub(crate) lanes: usize,
     /// Who hears what is decided.
     pub(crate) diary: Option<Box<dyn Diary>>,
 }
@@ -101,6 +111,7 @@ pub(crate) struct Census {
 impl Pool {
     /// A pool without workers.
     pub(crate) fn new(parts: PoolParts, clock: Clock) -> Self {
+        let block_size = AtomicU32::new(parts.settings.block_size);
         let state = State {
             prefills: Prefills::default(),
             core: Core::new(parts.settings, parts.seed),
@@ -115,6 +126,9 @@ impl Pool {
             id: parts.id,
             name: parts.name,
             ratio: Ratio::new(parts.bytes_per_token),
+            roster: Roster::new(parts.lanes),
+            decisions: Histogram::new(&DECISIONS),
+            block_size,
             clock,
             alarm: Alarm::default(),
             state: Mutex::new(state),
@@ -124,8 +138,14 @@ impl Pool {
     /// Takes a request in and gives it a seat. Its name is chosen here, so that names grow in the
     /// order of arrival.
     ///
-    /// `blind` says that nobody will see its first token, since its answer comes in one piece.
-    pub(crate) fn arrive(self: &Arc<Self>, mut arrival: Arrival, blind: bool) -> Seat {
+    /// `blind` says that nobody will see its first token, since its answer comes in one piece. Its
+    /// client knows it by `name`.
+    pub(crate) fn arrive(
+        self: &Arc<Self>,
+        mut arrival: Arrival,
+        blind: bool,
+        name: &Arc<str>,
+    ) -> Seat {
         let shared = Arc::new(Shared::default());
         let mut state = self.lock();
         state.requests += 1;
@@ -133,6 +153,8 @@ impl Pool {
         let request = arrival.request;
         state.seats.insert(request, Arc::clone(&shared));
         state.prefills.expect(request, blind);
+        let arrived = Arrived::new(&arrival, self.clock.now(), Arc::clone(name));
+        state.recent.arrive(request, arrived);
         drop(self.round(state, Input::Arrived(arrival)));
         Seat::new(Arc::clone(self), request, shared)
     }
@@ -144,7 +166,13 @@ impl Pool {
 
     /// Puts new settings in force.
     pub(crate) fn reconfigure(&self, settings: Settings) {
+        self.block_size.store(settings.block_size, Ordering::Relaxed);
         self.tell(Input::Reconfigured(Box::new(settings)));
+    }
+
+    /// Tokens in a block of the prefix hashes.
+    pub(crate) fn block_size(&self) -> u32 {
+        self.block_size.load(Ordering::Relaxed)
     }
 
     /// The settings in force.
@@ -158,6 +186,31 @@ impl Pool {
         self.reconfigure(settings);
     }
 
+    /// Ends everything that is still here: what waits is refused, what runs is broken off.
+    pub(crate) fn end(&self) {
+        let requests: Vec<RequestId> = self.lock().seats.keys().copied().collect();
+        for request in requests {
+            let mut state = self.lock();
+            let refusal = Refusal {
+                reason: RefusalReason::Draining,
+                class: ClassId(0),
+                retry_after: Some(state.core.settings().limits.mark.max(Span::secs(1))),
+                predicted_wait: None,
+                waited: Span::ZERO,
+                limit: 0,
+                sustained: false,
+            };
+            let now = state.now;
+            state.give(now, request, Verdict::Refused(refusal));
+            drop(self.round(state, Input::Abandoned(request)));
+        }
+    }
+
+    /// Tells nobody any more what is decided, so that the recording can be ended.
+    pub(crate) fn forget_diary(&self) {
+        self.lock().diary = None;
+    }
+
     /// How many requests wait and run.
     pub(crate) fn census(&self) -> Census {
         let state = self.lock();
@@ -168,6 +221,11 @@ impl Pool {
         }
     }
 
+    /// Requests of each class that wait, in the order of the classes' numbers.
+    pub(crate) fn queue_lens(&self) -> Vec<u32> {
+        self.lock().core.queue_lens()
+    }
+
     /// Each worker's account.
     pub(crate) fn workers(&self) -> Vec<WorkerView> {
         self.lock().core.workers()
@@ -176,6 +234,16 @@ impl Pool {
     /// What was decided for a request, the oldest first, as far as that was lately.
     pub(crate) fn explain(&self, request: RequestId) -> Vec<Remembered> {
         self.lock().recent.of(request)
+    }
+
+    /// The requests that clients know by this name, the oldest first, as far as they came lately.
+    pub(crate) fn named(&self, name: &str) -> Vec<(RequestId, Arrived)> {
+        self.lock().recent.named(name)
+    }
+
+    /// Keeps no diary from now on.
+    pub(crate) fn close_diary(&self) {
+        self.lock().diary = None;
     }
 
     /// Requests on a worker whose first token nobody has seen are taken to be past it: the worker
@@ -231,7 +299,9 @@ impl Pool {
         mut state: MutexGuard<'a, State>,
         input: Input,
     ) -> MutexGuard<'a, State> {
-        let wake_at = state.step(self.clock.now(), input);
+        let now = self.clock.now();
+        let wake_at = state.step(now, input);
+        self.decisions.record(self.clock.now().since(now).0);
         self.alarm.set(wake_at);
         if state.wakers.is_empty() {
             return state;

@@ -48,6 +48,8 @@ pub(crate) struct Seat {
     /// The core has let go of it, or is about to.
     settled: bool,
     last: Option<Input>,
+    /// Whom the pool will wake, as far as this side knows.
+    waits: Option<Waker>,
 }
 
 impl std::fmt::Debug for Pool {
@@ -58,7 +60,7 @@ impl std::fmt::Debug for Pool {
 
 impl Seat {
     pub(super) fn new(pool: Arc<Pool>, request: RequestId, shared: Arc<Shared>) -> Self {
-        Self { pool, request, shared, settled: false, last: None }
+        Self { pool, request, shared, settled: false, last: None, waits: None }
     }
 
     /// The request's name.
@@ -81,6 +83,7 @@ impl Seat {
     pub(crate) fn poll_decision(&mut self, cx: &mut Context<'_>) -> Poll<Verdict> {
         let mut inner = self.shared.lock();
         if let Some(decision) = inner.decision.take() {
+            self.waits = None;
             self.shared.news.store(false, Ordering::Relaxed);
             if !matches!(decision, Verdict::Dispatched(..)) {
                 // The core has let go of it.
@@ -90,12 +93,29 @@ impl Seat {
         }
         if !inner.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             inner.waker = Some(cx.waker().clone());
+            self.waits.clone_from(&inner.waker);
         }
         Poll::Pending
     }
 
-    /// Whether a decision lies there unread: the worker was lost under a running request.
-    pub(crate) fn has_news(&self) -> bool {
+    /// Ready once a decision lies there unread: the worker was lost under a running request. Costs
+    /// one load where nothing has changed.
+    pub(crate) fn poll_news(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.has_news() {
+            return Poll::Ready(());
+        }
+        if !self.waits.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            let mut inner = self.shared.lock();
+            inner.waker = Some(cx.waker().clone());
+            self.waits.clone_from(&inner.waker);
+            drop(inner);
+            // It may have come before the waker was there.
+            return if self.has_news() { Poll::Ready(()) } else { Poll::Pending };
+        }
+        Poll::Pending
+    }
+
+    fn has_news(&self) -> bool {
         self.shared.news.load(Ordering::Acquire)
     }
 

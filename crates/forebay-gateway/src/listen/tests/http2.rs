@@ -129,16 +129,16 @@ fn greet(gate: &Gate) -> TcpStream {
 
 /// The kinds of the frames that come until the connection closes, with their payloads.
 fn frames(client: &mut TcpStream) -> Vec<(u8, Vec<u8>)> {
-    let mut heard = Vec::new();
+    let mut came = Vec::new();
     let mut head = [0; 9];
     while client.read_exact(&mut head).is_ok() {
         let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
         if client.read_exact(&mut payload).is_err() {
             break;
         }
-        heard.push((head[3], payload));
+        came.push((head[3], payload));
     }
-    heard
+    came
 }
 
 /// Sends the same again and again until the connection takes no more.

@@ -175,13 +175,13 @@ fn rest(client: &mut TcpStream) -> String {
 
 /// Reads one answer that has a length.
 fn answer(client: &mut TcpStream) -> String {
-    let mut heard = Vec::new();
+    let mut bytes = Vec::new();
     let mut byte = [0];
-    while !heard.ends_with(b"\r\n\r\n") {
+    while !bytes.ends_with(b"\r\n\r\n") {
         assert_eq!(client.read(&mut byte).unwrap(), 1, "the connection closed");
-        heard.push(byte[0]);
+        bytes.push(byte[0]);
     }
-    let head = String::from_utf8(heard).unwrap();
+    let head = String::from_utf8(bytes).unwrap();
     let length = head.split("content-length: ").nth(1).unwrap().lines().next().unwrap();
     let mut body = vec![0; length.parse().unwrap()];
     client.read_exact(&mut body).unwrap();
