@@ -5,7 +5,8 @@ use std::net::Shutdown;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use super::super::{Listening, raise_descriptors};
+use super::super::Listening;
+use super::super::descriptors::raise_descriptors;
 use super::{LAST, answer, listening, open, rest, statuses, until};
 
 #[test]
@@ -162,20 +163,6 @@ fn accepted_sockets_send_at_once() {
     };
     assert!(accepted.tcp_nodelay().unwrap());
     assert!(accepted.keepalive().unwrap());
-}
-
-#[test]
-fn an_answer_before_the_body_arrives() {
-    let gate = open(listening());
-    let body = vec![b'x'; 8 << 20];
-    let mut client = gate.client();
-    let head =
-        format!("POST /unread HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n", body.len());
-    client.write_all(head.as_bytes()).unwrap();
-    // The client sends all of it before it reads, as many do.
-    client.write_all(&body).unwrap();
-    assert_eq!(statuses(&rest(&mut client)), [413]);
-    gate.close();
 }
 
 #[test]
