@@ -14,7 +14,7 @@ use crate::config::WorkerUrl;
 use crate::gateway::Gateway;
 use crate::observe::Observe;
 use crate::pool::{Diary, Pool, PoolParts};
-use crate::rules::{Bodies, ClassRule, Keys, Rules, Timeouts};
+use crate::rules::{Identity, Bodies, ClassRule, Keys, Rules, Timeouts};
 use crate::workers::WorkerParts;
 
 /// A public class that queues, and a batch class that sheds.
@@ -67,6 +67,7 @@ pub(crate) fn rules(classes: [&str; 2]) -> Rules {
     let class = |name: &str| ClassRule { name: name.to_owned() };
     Rules {
         keys: Keys::default(),
+        anonymous: Some(Identity { tenant: TenantId(0), class: None, models: None, admin: true }),
         models: [("model/a".to_owned(), 0)].into_iter().collect(),
         sole_pool: None,
         classes: classes.map(class).into(),

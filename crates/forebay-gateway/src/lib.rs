@@ -7,6 +7,7 @@ pub mod config;
 #[cfg(test)]
 mod fixture;
 mod gateway;
+mod listen;
 mod models;
 mod observe;
 mod pool;
@@ -14,5 +15,8 @@ mod record;
 mod refuse;
 mod request;
 mod rules;
+mod serve;
 mod tickets;
 mod workers;
+
+pub use serve::{Running, ServeError, serve, start};

@@ -50,7 +50,7 @@ impl Key {
         }
     }
 
-    /// The default, of a key that has one.
+    /// The default, of a key that has one in the table.
     pub fn value(&self) -> f64 {
         self.default.expect("asked only of keys whose default stands in the table")
     }

@@ -100,6 +100,11 @@ impl<'a> Section<'a> {
         self.table.iter().find(|(name, _)| name.get_ref() == key).map(|(_, value)| value)
     }
 
+    /// Whether there is something under this key.
+    pub fn has(&self, key: &str) -> bool {
+        self.table.iter().any(|(name, _)| name.get_ref() == key)
+    }
+
     /// The text under this key.
     pub fn text(&mut self, key: &'static str, found: &mut Gathered) -> Option<At<String>> {
         let value = self.find(key)?;

@@ -1,9 +1,11 @@
 //! The forebay program.
 
 mod drill;
+mod engine;
 mod explain;
 mod replay;
 mod scenario;
+mod serve;
 mod simulate;
 mod talk;
 mod trace;
@@ -22,8 +24,10 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Serve(serve::Args),
     Drill(drill::Args),
     Simulate(simulate::Args),
+    Engine(engine::Args),
     Scenario(scenario::Args),
     Trace(trace::Args),
     Replay(replay::Args),
@@ -32,8 +36,10 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
+        Command::Serve(args) => serve::run(&args),
         Command::Drill(args) => drill::run(&args),
         Command::Simulate(args) => simulate::run(&args),
+        Command::Engine(args) => engine::run(&args),
         Command::Scenario(args) => scenario::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Replay(args) => replay::run(&args),

@@ -240,7 +240,7 @@ impl<'a> Line<'a> {
             prompt_tokens: record.prompt.0,
             cached_tokens: record.cached.0,
             output_tokens: record.output.0,
-            usage_prompt_tokens: record.usage.as_ref().map(|usage| usage.prompt),
+            usage_prompt_tokens: record.usage.and_then(|usage| usage.prompt),
             usage_cached_tokens: record.usage.as_ref().and_then(|usage| usage.cached),
             worker: record.worker.as_deref(),
             attempts: record.attempts,

@@ -24,8 +24,8 @@ use std::task::Waker;
 
 use foldhash::fast::FixedState;
 use forebay_core::{
-    Arrival, Core, Input, Moment, Observation, Output, PoolId, RequestId, Settings, WorkerId,
-    WorkerView,
+    Arrival, ClassId, Core, Input, Moment, Observation, Output, PoolId, Refusal, RefusalReason,
+    RequestId, Settings, Span, WorkerId, WorkerView,
 };
 use hashbrown::HashMap;
 
@@ -184,6 +184,31 @@ impl Pool {
     pub(crate) fn close(&self) {
         let settings = Settings { accepting: false, ..self.settings() };
         self.reconfigure(settings);
+    }
+
+    /// Ends everything that is still here: what waits is refused, what runs is broken off.
+    pub(crate) fn end(&self) {
+        let requests: Vec<RequestId> = self.lock().seats.keys().copied().collect();
+        for request in requests {
+            let mut state = self.lock();
+            let refusal = Refusal {
+                reason: RefusalReason::Draining,
+                class: ClassId(0),
+                retry_after: Some(state.core.settings().limits.mark.max(Span::secs(1))),
+                predicted_wait: None,
+                waited: Span::ZERO,
+                limit: 0,
+                sustained: false,
+            };
+            let now = state.now;
+            state.give(now, request, Verdict::Refused(refusal));
+            drop(self.round(state, Input::Abandoned(request)));
+        }
+    }
+
+    /// Tells nobody any more what is decided, so that the recording can be ended.
+    pub(crate) fn forget_diary(&self) {
+        self.lock().diary = None;
     }
 
     /// How many requests wait and run.

@@ -33,7 +33,7 @@ pub(crate) use writer::Recording;
 /// A recording that can't be begun: where, what, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {what}\nhint: {remedy}", file.display())]
-pub(crate) struct UnwritableRecording {
+pub struct UnwritableRecording {
     file: PathBuf,
     what: String,
     remedy: &'static str,

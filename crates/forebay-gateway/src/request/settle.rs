@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use forebay_core::{ClassId, Moment, Outcome, PoolId, RefusalReason, Span, TenantId, Tokens};
+use forebay_wire::answer::Usage;
 use forebay_wire::openai::Endpoint;
-use forebay_wire::sse::Usage;
 
 use crate::gateway::{Gateway, Load};
 use crate::pool::Seat;
@@ -185,10 +185,9 @@ impl Account {
 
     /// Teaches the pool how long its model's tokens are.
     fn calibrate(&mut self) {
-        if let (Some(bytes), Some(usage), Some(seat)) =
-            (self.text_bytes, &self.record.usage, &self.seat)
-        {
-            seat.pool().ratio.learn(bytes, usage.prompt);
+        let tokens = self.record.usage.as_ref().and_then(|usage| usage.prompt);
+        if let (Some(bytes), Some(tokens), Some(seat)) = (self.text_bytes, tokens, &self.seat) {
+            seat.pool().ratio.learn(bytes, tokens);
         }
     }
 
