@@ -4,6 +4,7 @@ mod drill;
 mod explain;
 mod replay;
 mod scenario;
+mod serve;
 mod simulate;
 mod talk;
 mod trace;
@@ -22,6 +23,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Serve(serve::Args),
     Drill(drill::Args),
     Simulate(simulate::Args),
     Scenario(scenario::Args),
@@ -32,6 +34,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
+        Command::Serve(args) => serve::run(&args),
         Command::Drill(args) => drill::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Scenario(args) => scenario::run(&args),
