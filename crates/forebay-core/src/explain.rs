@@ -172,6 +172,16 @@ impl Refusal {
             RefusalReason::UpstreamTimeout => f.write_str("its worker fell silent"),
             RefusalReason::Unauthenticated => f.write_str("its client presented no valid key"),
             RefusalReason::Forbidden => f.write_str("its client's key is not for this"),
+            RefusalReason::GatewayFull => {
+                write!(f, "the gateway itself was full; its limit is {limit}")
+            }
+            RefusalReason::InvalidRequest => f.write_str("it was no request of its endpoint"),
+            RefusalReason::UnknownModel => f.write_str("no pool serves the model it asked for"),
+            RefusalReason::UnknownEndpoint => f.write_str("there is no such endpoint"),
+            RefusalReason::BodyTooLarge => {
+                write!(f, "its body was longer than the limit of {limit} bytes")
+            }
+            RefusalReason::BodyTimeout => f.write_str("its body did not come in time"),
         }
     }
 }

@@ -37,11 +37,24 @@ pub enum RefusalReason {
     Unauthenticated,
     /// The key is valid but not for this. Raised by the gateway before the core is asked.
     Forbidden,
+    /// A bound of the gateway itself is reached: connections' bodies, or streams. Raised by the gateway
+    /// before the core is asked, as all that follow.
+    GatewayFull,
+    /// It is no request of its endpoint: no JSON object, or no model where one is needed.
+    InvalidRequest,
+    /// No pool serves the model it asks for.
+    UnknownModel,
+    /// There is no such endpoint, or not for this method.
+    UnknownEndpoint,
+    /// Its body is longer than the limit.
+    BodyTooLarge,
+    /// Its body did not come within the time for it.
+    BodyTimeout,
 }
 
 impl RefusalReason {
     /// All reasons, in the order of the reference.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 20] = [
         Self::QueueFull,
         Self::Shed,
         Self::WaitedTooLong,
@@ -56,6 +69,12 @@ impl RefusalReason {
         Self::Forbidden,
         Self::UpstreamFailed,
         Self::UpstreamTimeout,
+        Self::GatewayFull,
+        Self::InvalidRequest,
+        Self::UnknownModel,
+        Self::UnknownEndpoint,
+        Self::BodyTooLarge,
+        Self::BodyTimeout,
     ];
 
     /// The stable code: metric label, `code` of the error body, key of every table.
@@ -75,6 +94,12 @@ impl RefusalReason {
             Self::UpstreamTimeout => "upstream_timeout",
             Self::Unauthenticated => "unauthenticated",
             Self::Forbidden => "forbidden",
+            Self::GatewayFull => "gateway_full",
+            Self::InvalidRequest => "invalid_request",
+            Self::UnknownModel => "unknown_model",
+            Self::UnknownEndpoint => "unknown_endpoint",
+            Self::BodyTooLarge => "body_too_large",
+            Self::BodyTimeout => "body_timeout",
         }
     }
 
@@ -86,11 +111,15 @@ impl RefusalReason {
             | Self::WaitedTooLong
             | Self::WorkersBusy
             | Self::NoWorker
-            | Self::Draining => 503,
+            | Self::Draining
+            | Self::GatewayFull => 503,
             Self::TenantRate | Self::TenantTokens | Self::TenantConcurrency => 429,
-            Self::TooLong => 400,
+            Self::TooLong | Self::InvalidRequest => 400,
             Self::Unauthenticated => 401,
             Self::Forbidden => 403,
+            Self::UnknownModel | Self::UnknownEndpoint => 404,
+            Self::BodyTimeout => 408,
+            Self::BodyTooLarge => 413,
             Self::UpstreamFailed => 502,
             Self::UpstreamTimeout => 504,
         }

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use forebay_service::text_file::{self, UnreadableFile};
+
 use crate::engine::{Preset, PresetError, PresetFault};
-use crate::text_file::{self, UnreadableFile};
 
 /// The presets that ship: name and text.
 const SHIPPED: [(&str, &str); 4] = [
@@ -32,6 +33,18 @@ impl Preset {
             PresetError { faults: vec![PresetFault { file, line: None, what, remedy }] }
         })?;
         Self::parse(&text, path)
+    }
+
+    /// What is wrong with a preset of this name or path and what to do, fault by fault: what a
+    /// service file's pools are checked with.
+    pub fn faults_of(name_or_path: &str) -> Vec<(String, String)> {
+        let Err(error) = Self::resolve(name_or_path) else { return Vec::new() };
+        let told = |fault: PresetFault| {
+            let place = fault.line.map_or_else(String::new, |line| format!(":{line}"));
+            let what = format!("engine {}{place}: {}", fault.file.display(), fault.what);
+            (what, fault.remedy)
+        };
+        error.faults.into_iter().map(told).collect()
     }
 }
 
@@ -88,6 +101,14 @@ mod tests {
         assert_eq!(error, expected);
         assert!(Preset::resolve("").is_err());
         assert!(Preset::resolve("/").is_err());
+    }
+
+    #[test]
+    fn a_service_file_is_told_of_an_engine_that_is_not_known() {
+        let [(what, remedy)] = &Preset::faults_of("abacus")[..] else { panic!("one fault") };
+        assert_eq!(what, "engine abacus: neither a preset that ships nor a file");
+        assert!(remedy.contains("tenth/qwen3-8b"), "{remedy}");
+        assert_eq!(Preset::faults_of("tenth/qwen3-8b"), []);
     }
 
     #[test]

@@ -10,8 +10,8 @@ use forebay_lab::drill::stage::{Source, Stage, thresholds};
 use forebay_lab::drill::{self, ARMS, Design, Mode, table};
 use forebay_lab::engine::Preset;
 use forebay_lab::report::{self, Origin};
-use forebay_lab::service::Service;
-use forebay_lab::text_file;
+use forebay_service::Service;
+use forebay_service::text_file;
 
 use crate::talk::{print, say};
 
@@ -114,7 +114,10 @@ fn stage(args: &Args) -> anyhow::Result<Stage> {
         }
         None => Source::synthetic(&args.synth)?,
     };
-    let service = args.classes.as_deref().map_or_else(|| Ok(Service::single()), Service::load)?;
+    let service = match &args.classes {
+        Some(file) => Service::load(file, &Preset::faults_of)?,
+        None => Service::single(),
+    };
     Ok(Stage {
         source,
         engine: Preset::resolve(&args.engine)?,

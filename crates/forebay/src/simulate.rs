@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use forebay_lab::engine::Preset;
 use forebay_lab::recording::RecordingTap;
-use forebay_lab::service::Service;
 use forebay_lab::simulate::{
     Client, Knowledge, Mode, Plan, RunRecord, Summary, Thresholds, Tokens, fleet, run as simulate,
     run_tapped, table, write_rows,
@@ -15,6 +14,7 @@ use forebay_lab::simulate::{
 use forebay_lab::trace::synth::Description;
 use forebay_lab::trace::{Notes, Requests, Slice, open_noting};
 use forebay_lab::whole_file::{WholeFile, apart};
+use forebay_service::Service;
 
 use crate::talk::{print, say};
 
@@ -127,7 +127,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         anyhow::bail!("a recording holds one run\nhint: name one trace with `--record`");
     }
     let service = match &args.classes {
-        Some(file) => Service::load(file)?,
+        Some(file) => Service::load(file, &Preset::faults_of)?,
         None => Service::single(),
     };
     let workers = args.fleet(&service)?;

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use forebay_lab::drill::criteria::Criteria;
+use forebay_lab::engine::Preset;
 use forebay_lab::scenario::Scenario;
-use forebay_lab::service::Service;
+use forebay_service::Service;
 
 use crate::workspace::Workspace;
 
@@ -18,7 +19,7 @@ fn examples(page: &str) -> String {
 #[test]
 fn the_examples_of_the_page_on_overload_are_one_valid_service_file() {
     let page = "docs/concepts/overload.md";
-    let service = Service::parse(Path::new(page), &examples(page)).unwrap();
+    let service = Service::parse(Path::new(page), &examples(page), &Preset::faults_of).unwrap();
     assert_eq!(service.classes.len(), 3);
 }
 

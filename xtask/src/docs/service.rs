@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use forebay_lab::service::{COUNTS, TABLE};
+use forebay_service::{COUNTS, TABLE};
 
 use super::NOTE;
 use crate::workspace::Workspace;

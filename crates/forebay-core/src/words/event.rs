@@ -14,8 +14,9 @@ variants! {
         6 = Reconfigured(settings), 7 = Elapsed,
     }
     Observation, "an observation" {
-        0 = Joined(profile), 1 = Left, 2 = Draining, 3 = Healthy(yes), 4 = Capacity(tokens),
+        0 = Joined(profile), 1 = Left, 2 = Draining(yes), 3 = Healthy(yes), 4 = Capacity(tokens),
         5 = Load(load), 6 = Stored(blocks), 7 = Removed(blocks), 8 = Cleared,
+        9 = Lost,
     }
     Output, "an output" {
         0 = Dispatch(request, worker, why), 1 = Spill(request, pool, why),
@@ -27,7 +28,8 @@ variants! {
         0 = QueueFull, 1 = Shed, 2 = WaitedTooLong, 3 = TenantRate, 4 = TenantTokens,
         5 = TenantConcurrency, 6 = TooLong, 7 = NoWorker, 8 = Draining, 9 = UpstreamFailed,
         10 = UpstreamTimeout, 11 = Unauthenticated, 12 = Forbidden,
-        13 = WorkersBusy,
+        13 = WorkersBusy, 14 = GatewayFull, 15 = InvalidRequest, 16 = UnknownModel,
+        17 = UnknownEndpoint, 18 = BodyTooLarge, 19 = BodyTimeout,
     }
 }
 

@@ -16,9 +16,10 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use forebay_service::Service;
+
 use super::measure::{Group, Latency, Measured, Statistic};
 use super::{digest, notation};
-use crate::service::Service;
 
 mod document;
 #[cfg(test)]

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use forebay_core::Span;
+use forebay_service::Service;
 
 use super::criteria::{Criteria, Measure, Metric};
 use super::matrix::Cell;
 use super::{Run, published};
 use crate::engine::Preset;
-use crate::service::Service;
 use crate::simulate::{self, Plan, SimulateError, Summary, Thresholds};
 use crate::trace::synth::{Description, DescriptionError};
 use crate::trace::{self, Notes, Requests, TraceError};
@@ -148,9 +148,10 @@ pub fn thresholds(criteria: &Criteria) -> Thresholds {
 
 #[cfg(test)]
 mod tests {
+    use forebay_service::Service;
+
     use super::{Source, Stage, published};
     use crate::engine::Preset;
-    use crate::service::Service;
     use crate::simulate::Thresholds;
 
     fn replayed(source: Source, service: Service) -> Option<&'static str> {

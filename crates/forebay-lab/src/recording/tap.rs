@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use forebay_core::{Input, Moment, Output, PoolId, Settings};
+use forebay_service::Service;
 
 use super::{RECORDING_BYTES_MAX, Recorder, RecordingFault, Start};
-use crate::service::Service;
 use crate::simulate::Tap;
 use crate::whole_file::{WholeFile, is_stream};
 

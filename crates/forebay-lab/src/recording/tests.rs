@@ -9,10 +9,10 @@ use forebay_core::{
     RefusalReason, RequestId, Settings, Span, TenantId, TenantSettings, Ticket, Tokens, Why,
     WorkerId, WorkerProfile,
 };
+use forebay_service::Service;
 
 use super::{RECORDING_BYTES_MAX, Recorder, RecordingTap, Start, explain, replay};
 use crate::engine::Preset;
-use crate::service::Service;
 use crate::simulate::{Plan, run_tapped};
 use crate::trace::synth::Description;
 
@@ -356,6 +356,7 @@ fn a_simulated_run_with_two_pools_replays_to_the_same_decisions() {
          [[class]]\nname = \"batch\"\noverload = \"spill\"\nspill_to = \"night\"\n\
          wait_ms_max = 100\n\
          [[pool]]\nname = \"night\"\nworkers = 1\n",
+        &Preset::faults_of,
     )
     .unwrap();
     let evidence = Description::named("evidence").unwrap();

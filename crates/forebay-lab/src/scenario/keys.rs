@@ -1,6 +1,6 @@
 //! Holds the numbers of a scenario file: for each its range, and what holds without it.
 
-use crate::service::defaults::Key;
+use forebay_service::defaults::Key;
 
 /// Whole numbers up to here are exact in a float.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;

@@ -34,12 +34,12 @@ mod workload;
 use std::path::{Path, PathBuf};
 
 use forebay_core::{Knowledge, Mode, Span, Tokens};
+use forebay_service::text_file::{self, UnreadableFile};
+use forebay_service::{Faults, Service};
 
 use crate::engine::Preset;
 use crate::recording::{RecordingFault, RecordingTap};
-use crate::service::{Faults, Service};
 use crate::simulate::{Client, NoTap, Patience, SimulateError, Tap, Who};
-use crate::text_file::{self, UnreadableFile};
 use crate::trace::synth::Description;
 
 use expect::Expectation;

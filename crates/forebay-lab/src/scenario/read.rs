@@ -7,12 +7,12 @@ mod streams;
 use std::path::{Path, PathBuf};
 
 use forebay_core::Mode;
-use toml::de::DeTable;
+use forebay_service::reader::{At, Gathered, Section, listed};
+use forebay_service::{Faults, Service};
 
 use super::expect::Expectation;
 use super::{Arm, Scenario, Stream, Timed, keys};
-use crate::service::reader::{At, Gathered, Section, listed};
-use crate::service::{Faults, Service};
+use crate::engine::Preset;
 
 /// The seeds of a scenario that names none.
 const SEEDS: [u64; 3] = [1, 2, 3];
@@ -20,12 +20,8 @@ const SEEDS: [u64; 3] = [1, 2, 3];
 /// Reads the text of a scenario file.
 pub(super) fn read(file: &Path, text: &str) -> Result<Scenario, Faults> {
     let mut found = Gathered::new(text);
-    let (root, errors) = DeTable::parse_recoverable(text);
-    for error in errors {
-        let line = error.span().map_or(1, |span| found.line(span.start));
-        found.add(line, format!("not TOML: {}", error.message()), "mend the line's syntax");
-    }
-    let mut root = Section::new("the file", root.get_ref(), 1);
+    let table = found.toml(text);
+    let mut root = Section::root(&table);
     let mut reader = Reader { folder: file.parent().unwrap_or(Path::new("")), found: &mut found };
     let scenario = reader.scenario(file, &mut root);
     root.finish(&mut found);
@@ -54,7 +50,7 @@ impl Reader<'_> {
             "drain_s_max",
             "say within how many seconds everything must have ended once load and faults stop",
         );
-        let service = Service::part(root, self.found);
+        let service = Service::part(root, &Preset::faults_of, self.found);
         let streams = root.sections("stream", self.found);
         if streams.is_empty() {
             self.found.add(1, "the file has no requests", "add a `[[stream]]`");

@@ -2,13 +2,13 @@
 //! compared with.
 
 use forebay_core::{Input, Mode, Moment, Output, PoolId, Settings, Span};
+use forebay_service::Door;
 
 use super::expect::ArmFigures;
 use super::verdict::Verdict;
 use super::witness::Witness;
 use super::workload::Pace;
 use super::{Arm, Rate, Scenario, What, capacity, workload};
-use crate::service::Door;
 use crate::simulate::{
     Fate, Happening, NoTap, Plan, RunRecord, Scripted, SimulateError, Summary, Tap, Thresholds,
     run_tapped,

@@ -152,8 +152,12 @@ impl Watched {
                 self.lost(worker);
                 self.workers.remove(&worker);
             }
-            Observation::Draining => {
+            Observation::Lost => {
+                self.lost(worker);
                 self.workers.insert(worker, false);
+            }
+            Observation::Draining(yes) => {
+                self.workers.insert(worker, !yes);
             }
             Observation::Healthy(yes) => {
                 self.workers.entry(worker).and_modify(|takes| *takes = *yes);
@@ -206,9 +210,9 @@ impl Watched {
 mod tests {
     use forebay_core::{ClassId, Input, Moment, Output, PoolId, Refusal, RefusalReason, RequestId};
     use forebay_core::{Span, WorkerId};
+    use forebay_service::{Door, Service};
 
     use super::Witness;
-    use crate::service::{Door, Service};
     use crate::simulate::Tap;
 
     fn witness() -> Witness {

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use forebay_core::{Knowledge, Limits, Mode, Rng, Settings, Span, Tokens};
+use forebay_service::Service;
 
 use super::Client;
 use crate::engine::{Preset, PresetError};
-use crate::service::Service;
 use crate::trace::{Requests, TraceError};
 
 /// The least and the most that a rate is scaled by: a day's trace in a tenth of a second, or over

@@ -3,10 +3,10 @@
 use forebay_core::{
     Core, Input, Load, Moment, Observation, PoolId, Rng, Settings, Tokens, WorkerId, WorkerProfile,
 };
+use forebay_service::Door;
 
 use super::{Plan, SimulateError, Tap};
 use crate::engine::{self, Engine, Preset};
-use crate::service::Door;
 
 /// Tokens between two reports of a running request's progress, as the core's documentation advises.
 const REPORT_EVERY: u32 = 64;

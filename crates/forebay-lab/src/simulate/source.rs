@@ -1,10 +1,10 @@
 //! Pulls requests from a trace one at a time, and settles their time, class and tenant.
 
 use forebay_core::{ClassId, Moment, Rng, Span, TenantId};
+use forebay_service::Service;
 use indexmap::IndexSet;
 
 use super::SimulateError;
-use crate::service::Service;
 use crate::trace::{Requests, TraceRequest};
 
 /// A request of the trace, ready to be offered.

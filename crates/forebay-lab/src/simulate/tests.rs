@@ -8,13 +8,13 @@ use std::sync::Arc;
 use forebay_core::{
     HoldOrder, Input, Knowledge, Mode, Moment, Output, PoolId, RefusalReason, Span, Tokens,
 };
+use forebay_service::Service;
 
 use super::{
     Client, Fate, Happening, Patience, Plan, RunRecord, Scripted, SimulateError, Summary, Tap,
     Thresholds, Who, fleet, run, run_tapped,
 };
 use crate::engine::Preset;
-use crate::service::Service;
 use crate::trace::{Requests, TraceRequest};
 
 const HOLD: Mode = Mode::Hold(HoldOrder::Aged);
@@ -63,7 +63,7 @@ fn plan(requests: Vec<TraceRequest>, workers: usize, mode: Mode) -> Plan {
 }
 
 fn service(text: &str) -> Service {
-    Service::parse(Path::new("test.toml"), text).unwrap()
+    Service::parse(Path::new("test.toml"), text, &Preset::faults_of).unwrap()
 }
 
 /// A burst that is about twice what two workers hold at once.

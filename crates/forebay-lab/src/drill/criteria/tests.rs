@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use forebay_service::Service;
+
 use super::{Criteria, Criterion, Measure, Metric};
 use crate::drill::fake;
 use crate::drill::measure::Statistic;
-use crate::service::Service;
+use crate::engine::Preset;
 
 fn parse(text: &str) -> Result<Criteria, String> {
     Criteria::parse(Path::new("my.toml"), text).map_err(|error| error.to_string())
@@ -104,7 +106,7 @@ fn an_agreed_share_becomes_a_criterion_unless_the_file_sets_one() {
     let service = class("public", "reject_share_max = 0.0")
         + &class("research", "reject_share_max = 0.15")
         + &class("batch", "");
-    let service = Service::parse(Path::new("classes.toml"), &service).unwrap();
+    let service = Service::parse(Path::new("classes.toml"), &service, &Preset::faults_of).unwrap();
     let criteria =
         parse("[class.research]\nrefused_share_max = 0.2").unwrap().with_agreed(&service);
     let shown: Vec<_> = criteria.list().iter().map(ToString::to_string).collect();

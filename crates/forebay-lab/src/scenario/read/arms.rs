@@ -1,12 +1,12 @@
 //! Reads what a run is compared with, and what must hold.
 
 use forebay_core::Mode;
+use forebay_service::Service;
+use forebay_service::reader::{At, Section, listed, nearest};
 
 use super::Reader;
 use crate::scenario::expect::{Expectation, Figure, Of};
 use crate::scenario::{Arm, keys};
-use crate::service::Service;
-use crate::service::reader::{At, Section, listed, nearest};
 
 impl Reader<'_> {
     /// An arm: as the scenario's own run, but for what it says.

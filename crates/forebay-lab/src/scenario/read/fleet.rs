@@ -1,11 +1,11 @@
 //! Reads who serves, who asks, and what happens to them.
 
 use forebay_core::{HoldOrder, Knowledge, Limits, Mode, Span, Tokens};
+use forebay_service::reader::{At, Section};
 
 use super::Reader;
 use crate::engine::Preset;
 use crate::scenario::{Fleet, Timed, What, keys};
-use crate::service::reader::{At, Section};
 use crate::simulate::{Client, Patience, Who};
 
 /// The preset of a fleet that names none.

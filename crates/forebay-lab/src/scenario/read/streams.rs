@@ -1,11 +1,11 @@
 //! Reads the streams of requests.
 
 use forebay_core::Span;
+use forebay_service::reader::{At, Section};
+use forebay_service::{Faults, Service};
 
 use super::Reader;
 use crate::scenario::{Rate, Shape, Stream, keys};
-use crate::service::reader::{At, Section};
-use crate::service::{Faults, Service};
 use crate::trace::synth::{Description, DescriptionError};
 
 impl Reader<'_> {

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use forebay_service::Faults;
+use forebay_service::reader::{At, Gathered};
+use forebay_service::text_file::{self, UnreadableFile};
+
 use super::document::{BurstsDocument, Document, KindDocument, Popularity, SEE};
 use super::length::{Length, Written};
-use crate::service::Faults;
-use crate::service::reader::{At, Gathered};
-use crate::text_file::{self, UnreadableFile};
 use crate::trace::{MOONCAKE_ID_TOKENS, TraceError};
 
 /// Arrivals of one window of time that are drawn and sorted together.

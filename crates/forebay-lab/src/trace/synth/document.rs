@@ -4,13 +4,13 @@
 
 use std::collections::BTreeMap;
 
+use forebay_service::reader::{At, Gathered, listed, nearest};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::length::Written;
-use crate::service::reader::{At, Gathered, listed, nearest};
 
 /// What a file may say, in the order of the reference.
 const KEYS: [&str; 7] =

@@ -1,0 +1,121 @@
+//! Says which headers pass, and which stay on their side of the gateway.
+
+use http::header::{
+    ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap,
+    HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SERVER, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE,
+};
+
+use super::REQUEST_ID;
+use crate::gateway::Gateway;
+use crate::tickets;
+
+/// Longest name of its own that a client may give a request, in bytes.
+const NAME_BYTES_MAX: usize = 128;
+
+/// Headers that belong to one connection, or say where it goes.
+const HOP: [HeaderName; 11] = [
+    CONNECTION,
+    CONTENT_LENGTH,
+    EXPECT,
+    HOST,
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    HeaderName::from_static("keep-alive"),
+];
+
+/// The name of a request: the client's, if it is one, or a new one, which goes on to the worker.
+pub(super) fn name(headers: &mut HeaderMap, gateway: &Gateway) -> String {
+    let given = headers.get(REQUEST_ID).and_then(|name| name.to_str().ok());
+    let fits = |name: &&str| !name.is_empty() && name.len() <= NAME_BYTES_MAX;
+    if let Some(name) = given.filter(fits) {
+        return name.to_owned();
+    }
+    let name = gateway.name_request();
+    if let Ok(value) = HeaderValue::from_str(&name) {
+        headers.insert(REQUEST_ID, value);
+    }
+    name
+}
+
+/// What a worker is sent of a client's headers. A client's key for the gateway stays here.
+pub(super) fn to_worker(client: &HeaderMap, own: &HeaderMap, keyed: bool) -> HeaderMap {
+    let mut headers = client.clone();
+    hop_by_hop(&mut headers);
+    // Answers are read on their way for tokens and usage, so they must come as they are.
+    headers.remove(ACCEPT_ENCODING);
+    headers.remove(tickets::HEADER);
+    headers.remove("x-forebay-class");
+    if keyed {
+        headers.remove(AUTHORIZATION);
+        headers.remove("x-api-key");
+    }
+    for (name, value) in own {
+        headers.insert(name.clone(), value.clone());
+    }
+    headers
+}
+
+/// Takes away from a worker's headers what is of its connection, or names its software.
+pub(super) fn to_client(headers: &mut HeaderMap) {
+    let length = headers.remove(CONTENT_LENGTH);
+    hop_by_hop(headers);
+    headers.remove(SERVER);
+    headers.remove(REQUEST_ID);
+    if let Some(length) = length {
+        headers.insert(CONTENT_LENGTH, length);
+    }
+}
+
+fn hop_by_hop(headers: &mut HeaderMap) {
+    if let Some(named) = headers.get(CONNECTION).cloned() {
+        let names = named.as_bytes().split(|byte| *byte == b',');
+        for name in names.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok()) {
+            headers.remove(name);
+        }
+    }
+    for name in &HOP {
+        headers.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+
+    use super::{to_client, to_worker};
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn end_to_end_headers_pass_and_those_of_the_connection_and_of_the_key_do_not() {
+        let client = headers(&[
+            ("connection", "close, X-Private"),
+            ("x-private", "1"),
+            ("host", "gateway"),
+            ("authorization", "Bearer secret"),
+            ("accept-encoding", "gzip"),
+            ("traceparent", "00-1-2-01"),
+            ("x-future", "a"),
+        ]);
+        let own = headers(&[("authorization", "Bearer worker")]);
+        let sent = to_worker(&client, &own, true);
+        let kept = [("traceparent", "00-1-2-01"), ("x-future", "a")];
+        assert_eq!(sent, headers(&[kept[0], kept[1], ("authorization", "Bearer worker")]));
+        let sent = to_worker(&client, &HeaderMap::new(), false);
+        assert_eq!(sent, headers(&[kept[0], kept[1], ("authorization", "Bearer secret")]));
+    }
+
+    #[test]
+    fn an_answer_does_not_name_the_software_that_made_it() {
+        let mut answer = headers(&[("server", "uvicorn"), ("content-length", "3"), ("x-a", "b")]);
+        to_client(&mut answer);
+        assert_eq!(answer, headers(&[("content-length", "3"), ("x-a", "b")]));
+    }
+}

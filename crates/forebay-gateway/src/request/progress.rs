@@ -1,0 +1,124 @@
+//! Tells a streaming client that it waits, where the service wants that.
+//!
+//! Proxies cut a connection on which nothing comes, typically after a minute. A comment line of the
+//! stream counts as life to them and as nothing to the client. The first one commits the status: a
+//! later refusal is an error event in the stream, and counts as a refusal all the same.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use forebay_core::Moment;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use http::{Response, StatusCode};
+use http_body::Body as _;
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::body::{BrokenOff, ReplyBody};
+use super::classify::Classified;
+use super::{Record, Taken, decide, relay};
+use crate::clock::Clock;
+
+/// Answers a request: at once where it can, and with comments first where it must wait and its
+/// client reads a stream.
+pub(super) async fn answer(
+    mut taken: Taken,
+    classified: Classified,
+    record: Record,
+) -> Response<ReplyBody> {
+    let every = taken.rules.progress.filter(|_| classified.stream);
+    let (clock, arrived) = (taken.gateway.clock, taken.arrived);
+    let account = decide::offer(&mut taken, classified, record);
+    let mut work: Work = Box::pin(relay::relay(taken, account));
+    let Some(every) = every else { return work.await };
+    // Whoever need not wait gets his own status.
+    if let Ok(response) = tokio::time::timeout(every, &mut work).await {
+        return response;
+    }
+    let queued = Queued {
+        work: Stage::Waits(work),
+        every,
+        bell: Box::pin(sleep(Duration::ZERO)),
+        clock,
+        arrived,
+    };
+    let mut response = Response::new(ReplyBody::Queued(Box::new(queued)));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}
+
+type Work = Pin<Box<dyn Future<Output = Response<ReplyBody>> + Send>>;
+
+enum Stage {
+    Waits(Work),
+    Runs(ReplyBody),
+    Over,
+}
+
+/// A stream whose request waits.
+pub(crate) struct Queued {
+    work: Stage,
+    every: Duration,
+    bell: Pin<Box<Sleep>>,
+    clock: Clock,
+    arrived: Moment,
+}
+
+impl std::fmt::Debug for Queued {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Queued").field("every", &self.every).finish_non_exhaustive()
+    }
+}
+
+impl Queued {
+    /// The next piece of the stream.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BrokenOff>>> {
+        loop {
+            match &mut self.work {
+                Stage::Over => return Poll::Ready(None),
+                Stage::Runs(body) => {
+                    return Pin::new(body)
+                        .poll_frame(cx)
+                        .map(|frame| Some(frame?.map(|it| it.into_data().unwrap_or_default())));
+                }
+                Stage::Waits(work) => match work.as_mut().poll(cx) {
+                    Poll::Ready(response) => {
+                        let (head, body) = response.into_parts();
+                        if head.status == StatusCode::OK {
+                            self.work = Stage::Runs(body);
+                            continue;
+                        }
+                        self.work = Stage::Over;
+                        return Poll::Ready(Some(Ok(in_band(body))));
+                    }
+                    Poll::Pending => {
+                        if self.bell.as_mut().poll(cx).is_pending() {
+                            return Poll::Pending;
+                        }
+                        self.bell.as_mut().reset(Instant::now() + self.every);
+                        let waited = self.clock.now().since(self.arrived).as_secs_f64();
+                        let comment = format!(": queued wait_s={waited:.0}\n\n");
+                        return Poll::Ready(Some(Ok(Bytes::from(comment))));
+                    }
+                },
+            }
+        }
+    }
+}
+
+/// A refusal's body as the last events of a stream that has begun.
+fn in_band(body: ReplyBody) -> Bytes {
+    let error = match body {
+        ReplyBody::Whole(Some(error)) => error,
+        // A worker's own refusal of the request: its words are on their way, and too late.
+        _ => Bytes::from_static(b"{\"error\":{\"message\":\"The model refused the request.\",\"type\":\"upstream_error\",\"param\":null,\"code\":\"upstream_failed\"}}"),
+    };
+    let mut event = b"data: ".to_vec();
+    event.extend_from_slice(&error);
+    event.extend_from_slice(b"\n\ndata: [DONE]\n\n");
+    Bytes::from(event)
+}

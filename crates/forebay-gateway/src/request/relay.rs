@@ -1,0 +1,215 @@
+//! Sends a request to the worker that was chosen, and begins to pass its answer on.
+//!
+//! Nothing reaches the client before the first piece of the answer is here: until then whatever
+//! goes wrong with the worker can be mended elsewhere, and after that nothing can.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use forebay_core::{Outcome, RefusalReason};
+use http::uri::PathAndQuery;
+use http::{Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use tokio::time::sleep;
+
+use super::body::{Begun, RelayBody, ReplyBody, Scan};
+use super::{Account, Taken, decide, head};
+use crate::refuse::Denial;
+use crate::workers::Worker;
+use crate::workers::connect::Connection;
+
+/// Gets an answer for a request that has its seat: from whichever worker gives one.
+pub(super) async fn relay(taken: Taken, mut account: Account) -> Response<ReplyBody> {
+    let mut faults = 0;
+    loop {
+        let worker = match decide::decide(&mut account, &taken).await {
+            Ok(worker) => worker,
+            Err(denial) => {
+                account.deny(&denial, None);
+                return denial.response(Some(taken.endpoint));
+            }
+        };
+        match attempt(&taken, &mut account, &worker, faults).await {
+            Attempt::Answer(answer) => return pass_on(account, &taken, worker, *answer),
+            Attempt::Backpressure => account.seat().try_elsewhere(Outcome::Rejected),
+            // Its worker has left, and the next decision is here.
+            Attempt::Lost => {}
+            Attempt::Broke(why) => {
+                faults += 1;
+                tracing::debug!(worker = %worker.name, why, "a worker broke before the first byte");
+                let now = taken.gateway.clock.now();
+                let tenant = taken.identity.tenant;
+                if !taken.gateway.retries.may_retry(tenant, now, &taken.rules) {
+                    let denial = Denial::plain(RefusalReason::UpstreamFailed);
+                    account.deny(&denial, Some(Outcome::BrokeMidStream));
+                    return denial.response(Some(taken.endpoint));
+                }
+                account.seat().try_elsewhere(Outcome::Broke);
+            }
+            Attempt::Silent => {
+                let denial = Denial::plain(RefusalReason::UpstreamTimeout);
+                account.deny(&denial, Some(Outcome::BrokeMidStream));
+                return denial.response(Some(taken.endpoint));
+            }
+        }
+    }
+}
+
+/// What came of sending a request to a worker.
+enum Attempt {
+    /// It answers.
+    Answer(Box<Answer>),
+    /// It has no room: its own 429 or 503.
+    Backpressure,
+    /// It left while the request was on its way.
+    Lost,
+    /// It could not be reached, or broke before the first byte.
+    Broke(&'static str),
+    /// It did not answer in time.
+    Silent,
+}
+
+/// An answer whose first piece is here.
+struct Answer {
+    head: http::response::Parts,
+    scan: Scan,
+    first: Option<Bytes>,
+    rest: Incoming,
+    connection: Connection,
+}
+
+async fn attempt(
+    taken: &Taken,
+    account: &mut Account,
+    worker: &Arc<Worker>,
+    faults: u32,
+) -> Attempt {
+    let begin = async {
+        let mut connection = match worker.connect(taken.lane, taken.rules.timeouts.connect).await {
+            Ok(connection) => connection,
+            Err(_) => return Attempt::Broke("it can't be connected to"),
+        };
+        let mut sent = connection.send(request_for(taken, worker)).await;
+        if sent.is_err() && connection.reused {
+            // An idle connection that the worker was closing: that says nothing of the worker.
+            worker.idle.close();
+            connection = match worker.connect_anew(taken.lane, taken.rules.timeouts.connect).await {
+                Ok(connection) => connection,
+                Err(_) => return Attempt::Broke("it can't be connected to any more"),
+            };
+            sent = connection.send(request_for(taken, worker)).await;
+        }
+        let Ok(response) = sent else { return Attempt::Broke("it closed the connection") };
+        worker.alive(taken.gateway.clock.now());
+        judge(taken, response, connection, faults).await
+    };
+    within(taken.rules.timeouts.first_byte, account, begin).await
+}
+
+/// Looks at the head of a response, and waits for its first piece.
+async fn judge(
+    taken: &Taken,
+    response: Response<Incoming>,
+    connection: Connection,
+    faults: u32,
+) -> Attempt {
+    let (head, mut rest) = response.into_parts();
+    match head.status {
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+            return Attempt::Backpressure;
+        }
+        // A second worker that says so about the same request makes it the request's fault.
+        status if status.is_server_error() && faults == 0 => {
+            return Attempt::Broke("it answered with an error of its own");
+        }
+        _ => {}
+    }
+    let first = loop {
+        match rest.frame().await {
+            None => break None,
+            Some(Err(_)) => return Attempt::Broke("it broke off before the first byte"),
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(data) if data.is_empty() => {}
+                Ok(data) => break Some(data),
+                Err(_trailers) => {}
+            },
+        }
+    };
+    let mut scan = Scan::of(taken.endpoint, &head);
+    scan.feed(first.as_deref().unwrap_or_default());
+    if faults == 0 && head.status.is_success() && scan.failed() {
+        return Attempt::Broke("it failed before the first token");
+    }
+    Attempt::Answer(Box::new(Answer { head, scan, first, rest, connection }))
+}
+
+/// Does something within a bound of time, or until the request's worker is lost.
+async fn within(
+    time: Duration,
+    account: &mut Account,
+    act: impl Future<Output = Attempt>,
+) -> Attempt {
+    let mut act = pin!(act);
+    let mut time = pin!(sleep(time));
+    poll_fn(|cx| {
+        if let Poll::Ready(attempt) = act.as_mut().poll(cx) {
+            return Poll::Ready(attempt);
+        }
+        if account.seat().poll_news(cx).is_ready() {
+            return Poll::Ready(Attempt::Lost);
+        }
+        Pin::as_mut(&mut time).poll(cx).map(|()| Attempt::Silent)
+    })
+    .await
+}
+
+/// The request as the worker gets it: the same bytes, its own host, and nothing of the client's
+/// connection.
+fn request_for(taken: &Taken, worker: &Worker) -> Request<Full<Bytes>> {
+    let mut request = Request::new(Full::new(taken.body.clone()));
+    *request.method_mut() = taken.head.method.clone();
+    *request.uri_mut() = uri(taken.head.uri.path_and_query(), &worker.url.path_prefix);
+    let keyed = !taken.rules.keys.is_empty();
+    *request.headers_mut() = head::to_worker(&taken.head.headers, &worker.headers, keyed);
+    request.headers_mut().insert(http::header::HOST, worker.authority.clone());
+    request
+}
+
+fn uri(asked: Option<&PathAndQuery>, prefix: &str) -> Uri {
+    let Some(asked) = asked else { return Uri::from_static("/") };
+    if prefix.is_empty() {
+        return Uri::from(asked.clone());
+    }
+    let whole = format!("{prefix}{asked}");
+    whole.parse().unwrap_or_else(|_| Uri::from(asked.clone()))
+}
+
+/// The client's answer, which goes on by itself from here.
+fn pass_on(
+    mut account: Account,
+    taken: &Taken,
+    worker: Arc<Worker>,
+    answer: Answer,
+) -> Response<ReplyBody> {
+    let Answer { mut head, scan, first, rest, connection } = answer;
+    account.record.first_byte = Some(taken.gateway.clock.now());
+    account.record.status = head.status.as_u16();
+    account.unload();
+    let begun = Begun {
+        scan,
+        status: head.status,
+        first,
+        rest,
+        connection,
+        worker,
+        timeouts: taken.rules.timeouts,
+    };
+    head::to_client(&mut head.headers);
+    head.version = http::Version::HTTP_11;
+    Response::from_parts(head, ReplyBody::relay(RelayBody::new(account, begun)))
+}

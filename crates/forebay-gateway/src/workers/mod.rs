@@ -1,0 +1,133 @@
+//! Knows the workers of a pool and how to reach them.
+//!
+//! | module | answers |
+//! |---|---|
+//! | `connect` | how does a request get a connection to its worker? |
+
+pub(crate) mod connect;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use forebay_core::{Moment, WorkerId};
+use http::HeaderValue;
+use http::header::HeaderMap;
+
+use crate::config::WorkerUrl;
+use connect::{IdleConnections, WorkerTls};
+
+/// One worker: where it is and how it is spoken to.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    /// Its name for the core.
+    pub(crate) id: WorkerId,
+    /// Its URL, as its name in logs and metrics.
+    pub(crate) name: Arc<str>,
+    /// Where it is.
+    pub(crate) url: WorkerUrl,
+    /// What `Host` says to it.
+    pub(crate) authority: HeaderValue,
+    /// What is sent along with every request, for instance a key of its own.
+    pub(crate) headers: HeaderMap,
+    /// How TLS is spoken to it, where it is.
+    pub(crate) tls: Option<WorkerTls>,
+    /// Connections that wait for the next request.
+    pub(crate) idle: IdleConnections,
+    /// When the last byte came from it, on whatever connection.
+    last_byte: AtomicU64,
+}
+
+/// What a worker is made of.
+pub(crate) struct WorkerParts {
+    /// Where it is.
+    pub(crate) url: WorkerUrl,
+    /// What is sent along with every request.
+    pub(crate) headers: HeaderMap,
+    /// How TLS is spoken to it.
+    pub(crate) tls: Option<WorkerTls>,
+}
+
+impl Worker {
+    /// Takes note of a sign of life.
+    pub(crate) fn alive(&self, now: Moment) {
+        self.last_byte.store(now.0, Ordering::Relaxed);
+    }
+
+    /// When the last byte came from it; the start if none did.
+    pub(crate) fn last_byte(&self) -> Moment {
+        Moment(self.last_byte.load(Ordering::Relaxed))
+    }
+}
+
+/// The workers of one pool, by their names for the core.
+#[derive(Debug)]
+pub(crate) struct Roster {
+    lanes: usize,
+    workers: RwLock<Listed>,
+}
+
+#[derive(Debug, Default)]
+struct Listed {
+    present: BTreeMap<WorkerId, Arc<Worker>>,
+    /// Names already given, so that a worker that comes back keeps its own.
+    names: BTreeMap<String, WorkerId>,
+    next: u32,
+}
+
+/// Most workers whose names are remembered after they have left.
+const NAMES_MAX: usize = 65_536;
+
+impl Roster {
+    /// A roster without workers, for a gateway with so many lanes.
+    pub(crate) fn new(lanes: usize) -> Self {
+        Self { lanes, workers: RwLock::default() }
+    }
+
+    /// Lists a worker; one that is listed already is replaced under the same name. The pool is told
+    /// by whoever knows its profile.
+    pub(crate) fn join(&self, parts: WorkerParts) -> Arc<Worker> {
+        let mut listed = self.workers.write().unwrap_or_else(PoisonError::into_inner);
+        let name = parts.url.to_string();
+        if listed.names.len() >= NAMES_MAX {
+            let Listed { present, names, .. } = &mut *listed;
+            names.retain(|_, id| present.contains_key(id));
+        }
+        let id = listed.names.get(&name).copied().unwrap_or(WorkerId(listed.next));
+        if id.0 == listed.next {
+            listed.next += 1;
+        }
+        let authority = HeaderValue::from_str(&parts.url.authority)
+            .unwrap_or_else(|_| HeaderValue::from_static("worker"));
+        let worker = Arc::new(Worker {
+            id,
+            name: Arc::from(name.as_str()),
+            url: parts.url,
+            authority,
+            headers: parts.headers,
+            tls: parts.tls,
+            idle: IdleConnections::new(self.lanes),
+            last_byte: AtomicU64::new(0),
+        });
+        listed.names.insert(name, id);
+        listed.present.insert(id, Arc::clone(&worker));
+        worker
+    }
+
+    /// Strikes a worker off the list. What runs on it goes on until it ends.
+    pub(crate) fn leave(&self, id: WorkerId) -> Option<Arc<Worker>> {
+        self.workers.write().unwrap_or_else(PoisonError::into_inner).present.remove(&id)
+    }
+
+    /// A worker by its name.
+    pub(crate) fn get(&self, id: WorkerId) -> Option<Arc<Worker>> {
+        let listed = self.workers.read().unwrap_or_else(PoisonError::into_inner);
+        listed.present.get(&id).cloned()
+    }
+
+    /// All workers, in the order of their names.
+    pub(crate) fn all(&self) -> Vec<Arc<Worker>> {
+        let listed = self.workers.read().unwrap_or_else(PoisonError::into_inner);
+        listed.present.values().cloned().collect()
+    }
+}
