@@ -123,8 +123,18 @@ pub(super) fn begin(
         out: BufWriter::new(File::create_new(&draft)?),
         recording: Arc::clone(&recording),
     };
-    let mut writer = Writer::new(out, header, bytes_max)?;
-    writer.flush()?;
+    let begun = Writer::new(out, header, bytes_max).and_then(|mut writer| {
+        writer.flush()?;
+        Ok(writer)
+    });
+    let writer = match begun {
+        Ok(writer) => writer,
+        Err(error) => {
+            // A file without a header is of no use; that the first fault is told is.
+            let _ = fs::remove_file(&draft);
+            return Err(error);
+        }
+    };
     let file = file.to_owned();
     let shared = Arc::clone(&recording);
     let name = "forebay-recorder".to_owned();
