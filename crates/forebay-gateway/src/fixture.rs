@@ -14,7 +14,7 @@ use crate::config::WorkerUrl;
 use crate::gateway::Gateway;
 use crate::observe::Observe;
 use crate::pool::{Diary, Pool, PoolParts};
-use crate::rules::{Identity, Bodies, ClassRule, Keys, Rules, Timeouts};
+use crate::rules::{Bodies, ClassRule, Identity, Keys, Rules, Timeouts};
 use crate::workers::WorkerParts;
 
 /// A public class that queues, and a batch class that sheds.
