@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args as ClapArgs;
-use forebay_core::Mode;
+use forebay_lab::simulate::Mode;
 use forebay_gateway::config::Config;
 
 use crate::talk::{print, say};
