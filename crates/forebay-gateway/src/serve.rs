@@ -183,7 +183,8 @@ impl Built {
         let bound = listening(&config, lanes)?
             .bind()
             .map_err(|source| ServeError::Bind { addr: config.listen.address, source })?;
-        let counts = Arc::default();
+        let counts = Arc::<ConnectionCounts>::default();
+        gateway.observe.show_connections(Arc::clone(&counts));
         Ok(Self { gateway: Arc::new(gateway), config, bound, counts, recordings })
     }
 
