@@ -7,6 +7,7 @@
 mod bench;
 mod ci;
 mod claims;
+mod clients;
 mod docs;
 mod live;
 mod say;

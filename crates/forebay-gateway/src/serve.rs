@@ -11,20 +11,24 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use forebay_core::{Observation, PoolId};
+use forebay_core::{Observation, PoolId, RefusalReason};
+use forebay_wire::openai::Endpoint;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use tokio::runtime;
 use tokio::task::AbortHandle;
 
+use crate::admin;
 use crate::clock::Clock;
-use crate::config::{Config, ConfigError};
+use crate::config::{Access, Config, ConfigError};
 use crate::gateway::Gateway;
 use crate::listen::signals::obey_signals;
 use crate::listen::tls::{Tls, TlsClients, TlsError, TlsFiles};
 use crate::listen::{Bound, ConnectionCounts, Handle, Listening, Peer, Phase, Stop, StopTimes};
-use crate::observe::Observe;
+use crate::observe::{AccessLog, LogTo, Observe};
 use crate::pool::{Pool, PoolParts};
+use crate::record::{Recordings, Start, UnwritableRecording};
+use crate::refuse::Denial;
 use crate::request::{self, From, ReplyBody};
 use crate::rules::Rules;
 use crate::tickets;
@@ -50,6 +54,9 @@ pub enum ServeError {
     /// TLS to workers can't be spoken as configured.
     #[error(transparent)]
     WorkerTls(#[from] WorkerTlsError),
+    /// The folder for recordings can't be used.
+    #[error(transparent)]
+    Recording(#[from] UnwritableRecording),
     /// The system refuses something that every program needs.
     #[error("{what}: {source}\nhint: see what the system's limits on threads and files are")]
     System {
@@ -140,38 +147,44 @@ struct Built {
     config: Config,
     bound: Bound,
     counts: Arc<ConnectionCounts>,
+    recordings: Option<Recordings>,
 }
 
 impl Built {
     fn of(config: Config) -> Result<Self, ServeError> {
         let clock = Clock::start();
         let lanes = lanes(&config);
-        let pools = config.pools.iter().enumerate().map(|(nth, pool)| {
-            let id = PoolId(nth as u16);
-            Arc::new(Pool::new(
-                PoolParts {
-                    id,
-                    name: pool.name.clone(),
-                    settings: config.settings(id),
-                    seed: nth as u64,
-                    bytes_per_token: pool.bytes_per_token,
-                    lanes,
-                    diary: None,
-                },
-                clock,
-            ))
-        });
+        let mut recordings = match &config.record {
+            None => None,
+            Some(to) => {
+                Some(Recordings::prepare(&to.dir, to.bytes_max, config.pools.len(), &clock)?)
+            }
+        };
+        let mut pools = Vec::new();
+        for nth in 0..config.pools.len() {
+            pools.push(pool(&config, nth, (lanes, clock), recordings.as_mut())?);
+        }
         let secret = match &config.ticket_secret {
             Some(secret) => secret.0.clone(),
             None => tickets::random_secret().map_err(system("no random bytes can be had"))?,
         };
         let rules = Rules::of(&config, secret);
-        let gateway = Gateway::new(clock, pools.collect(), rules, Observe::default());
+        let mut observe = Observe::new(config.pools.iter().map(|pool| pool.name.as_str()), &rules);
+        if config.log.access == Access::Json {
+            let to = config.log.file.clone().map_or(LogTo::Stderr, LogTo::File);
+            let log =
+                AccessLog::open(to, clock).map_err(system("the access log can't be opened"))?;
+            observe = observe.with_access_log(log);
+        }
+        if let Some(recordings) = &recordings {
+            observe = observe.with_recordings(recordings.states());
+        }
+        let gateway = Gateway::new(clock, pools, rules, observe);
         let bound = listening(&config, lanes)?
             .bind()
             .map_err(|source| ServeError::Bind { addr: config.listen.address, source })?;
         let counts = Arc::default();
-        Ok(Self { gateway: Arc::new(gateway), config, bound, counts })
+        Ok(Self { gateway: Arc::new(gateway), config, bound, counts, recordings })
     }
 
     /// Runs until stopped, on the thread that it is called on. With a file (or `None` in its place)
@@ -190,6 +203,10 @@ impl Built {
             );
             let served = served.await.map_err(system("connections can't be taken"))?;
             chores.iter().for_each(AbortHandle::abort);
+            if let Some(recordings) = self.recordings {
+                self.gateway.pools.iter().for_each(|pool| pool.forget_diary());
+                recordings.finish();
+            }
             if served.cut > 0 {
                 tracing::warn!(requests = served.cut, "requests were cut at the end");
             }
@@ -220,6 +237,44 @@ impl Built {
         }
         Ok(chores)
     }
+}
+
+/// One pool of the configuration, with its diary if there is one.
+fn pool(
+    config: &Config,
+    nth: usize,
+    (lanes, clock): (usize, Clock),
+    recordings: Option<&mut Recordings>,
+) -> Result<Arc<Pool>, ServeError> {
+    let (id, meant) = (PoolId(nth as u16), &config.pools[nth]);
+    let (settings, seed) = (config.settings(id), nth as u64);
+    let classes = names(config.service.classes.iter().map(|class| &class.name));
+    let tenants = names(config.service.tenants.iter().map(|tenant| &tenant.name));
+    let start = Start {
+        pool: &meant.name,
+        settings: &settings,
+        seed,
+        classes: &classes,
+        tenants: &tenants,
+    };
+    let diary = match recordings {
+        None => None,
+        Some(recordings) => Some(recordings.begin(&start)?),
+    };
+    let parts = PoolParts {
+        id,
+        name: meant.name.clone(),
+        settings,
+        seed,
+        bytes_per_token: meant.bytes_per_token,
+        lanes,
+        diary,
+    };
+    Ok(Arc::new(Pool::new(parts, clock)))
+}
+
+fn names<'a>(of: impl Iterator<Item = &'a String>) -> Vec<String> {
+    of.cloned().collect()
 }
 
 /// Follows a stop through its stages.
@@ -282,6 +337,12 @@ impl Handle for Door {
 
     async fn handle(&self, request: Request<Incoming>, peer: &Peer) -> Response<ReplyBody> {
         let from = From { peer: peer.addr, lane: peer.lane };
+        if Endpoint::from_path(request.uri().path()).is_none() {
+            let (head, _body) = request.into_parts();
+            let page = admin::page(&self.gateway, &head, from);
+            let unknown = || Denial::plain(RefusalReason::UnknownEndpoint).response(None);
+            return page.unwrap_or_else(unknown);
+        }
         request::serve(Arc::clone(&self.gateway), request, from).await
     }
 }

@@ -80,7 +80,8 @@ fn main() {
     let head = r#"data: {"id":"chatcmpl-8ef0b8a6e9b8eb45","object":"chat.completion.chunk","#;
     let chat = format!(
         "{head}\"created\":1796035906,\"model\":\"tiny\",\"choices\":[{{\"index\":0,\"delta\":\
-         {{\"content\":\" nodes\"}},\"logprobs\":null,\"finish_reason\":null,\"token_ids\":null}}]}}\n\n"
+         {{\"content\":\" nodes\"}},\"logprobs\":null,\"finish_reason\":null,\
+         \"token_ids\":null}}]}}\n\n"
     );
     let text = "data: {\"id\":\"cmpl-856d8178f4e31e96\",\"object\":\"text_completion\",\
         \"created\":1796035935,\"model\":\"tiny\",\"choices\":[{\"index\":0,\"text\":\"ctools\",\

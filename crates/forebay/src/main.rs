@@ -5,6 +5,7 @@ mod engine;
 mod explain;
 mod replay;
 mod scenario;
+mod serve;
 mod simulate;
 mod talk;
 mod trace;
@@ -23,6 +24,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Serve(serve::Args),
     Drill(drill::Args),
     Simulate(simulate::Args),
     Engine(engine::Args),
@@ -34,6 +36,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
+        Command::Serve(args) => serve::run(&args),
         Command::Drill(args) => drill::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Engine(args) => engine::run(&args),

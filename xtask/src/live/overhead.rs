@@ -12,12 +12,12 @@ mod servers;
 mod steady;
 mod table;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, bail, ensure};
 
-use self::printed::{Cost, Printed};
+use self::printed::Printed;
 use self::servers::Servers;
 use super::arms::{
     Arm, HOLD, ROUND_ROBIN, SGLANG_CACHE_AWARE, SMG_CACHE_AWARE, SMG_ROUND_ROBIN, VLLM_CACHE_AWARE,
@@ -119,43 +119,45 @@ fn measure_all(
     if wanted.iter().any(|arm| [HOLD, ROUND_ROBIN].contains(arm)) {
         Workspace::must(workspace.cargo(&["build", "--release", "--package", "forebay"]))?;
     }
-    let direct = steady::measure(servers.ports()[0]).context("the servers themselves")?;
-    let (mut measured, mut skipped) = (Vec::new(), Vec::new());
+    let (mut printed, mut skipped) = (Vec::new(), Vec::new());
     for arm in wanted.iter().copied() {
-        let program = match arm.program(workspace, places) {
-            Ok(program) => program,
+        match arm.program(workspace, places) {
+            Ok(program) => {
+                let one = drive(servers, script, arm, &program).context(arm.name)?;
+                table::told(arm, &one).iter().for_each(|line| say(line));
+                printed.push((arm, program, one));
+            }
             Err(why) => {
                 say(&format!("skipped {}: {why}", arm.name));
                 skipped.push(arm.name.to_owned());
-                continue;
             }
-        };
-        let one = measure(workspace, servers, script, arm, program).context(arm.name)?;
-        for line in table::told(&one) {
-            say(&line);
         }
-        measured.push(one);
     }
+    let mut running = Vec::new();
+    for (arm, program, _) in &printed {
+        running.push(arm.start(workspace, program.clone(), &servers.ports(), (PATH, PROBE))?);
+    }
+    // The servers themselves come first: a latency is what a router adds to theirs.
+    let ports: Vec<u16> =
+        [servers.ports()[0]].into_iter().chain(running.iter().map(|(_, port)| *port)).collect();
+    let mut steady = steady::measure(&ports)?.into_iter();
+    let direct = steady.next().context("the servers were measured first")?;
+    let measured = printed.into_iter().zip(steady);
+    let measured =
+        measured.map(|((arm, _, printed), steady)| Measured { arm, printed, steady }).collect();
     Ok(Found { measured, direct, skipped })
 }
 
-fn measure(
-    workspace: &Workspace,
-    servers: &Servers,
-    script: &Path,
-    arm: Arm,
-    program: PathBuf,
-) -> anyhow::Result<Measured> {
+/// Lets the script drive one router as fast as it goes.
+fn drive(servers: &Servers, script: &Path, arm: Arm, program: &Path) -> anyhow::Result<Printed> {
     let port = free_port()?;
     let output = Command::new("bash")
         .arg(script)
         .arg(arm.name.replace(' ', "-"))
         .arg(port.to_string())
-        .arg(&program)
+        .arg(program)
         .args(arm.words(port, &servers.ports())?)
         .stdin(Stdio::null())
         .output()?;
-    let printed = Printed::read(&String::from_utf8_lossy(&output.stdout))?;
-    let (_running, port) = arm.start(workspace, program, &servers.ports(), (PATH, PROBE))?;
-    Ok(Measured { arm, printed, steady: steady::measure(port)? })
+    Printed::read(&String::from_utf8_lossy(&output.stdout))
 }

@@ -305,6 +305,13 @@ impl Config {
         found.finish(Path::new(""), config).map_err(|faults| ConfigError::Flags(told(faults)))
     }
 
+    /// Records into this folder, within the bound that was configured or the default one.
+    pub fn record_to(&mut self, dir: &Path) {
+        let default = || defaults::RECORD_BYTES_MAX.value() as u64;
+        let bytes_max = self.record.as_ref().map_or_else(default, |record| record.bytes_max);
+        self.record = Some(Record { dir: dir.to_owned(), bytes_max });
+    }
+
     /// What the core of one pool is told.
     ///
     /// Only pools that clients ask for a model apply the tenants' rates and limits of concurrency:

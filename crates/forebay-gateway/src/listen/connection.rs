@@ -98,7 +98,11 @@ pub(super) async fn carry<H: Handle>(
     addr: SocketAddr,
     pulse: Arc<Pulse>,
 ) {
-    poll_fn(|context| Poll::Ready(pulse.belong_to(context))).await;
+    poll_fn(|context| {
+        pulse.belong_to(context);
+        Poll::Ready(())
+    })
+    .await;
     let mut peer = Peer { addr, lane: desk.lane, certificate: None };
     let Some(tls) = &desk.tls else {
         return speak(&desk, Watched::new(socket, Arc::clone(&pulse)), peer, pulse).await;
@@ -130,9 +134,8 @@ where
     match unless_ordered(&pulse, greeting).await {
         Some(Ok(true)) => speak_http2(desk, io, peer, pulse).await,
         Some(Ok(false)) => speak_http1(desk, io, peer, pulse).await,
-        Some(Err(_)) => {}
         None if pulse.doing() == Doing::Header => say_too_slow(io).await,
-        None => {}
+        Some(Err(_)) | None => {}
     }
 }
 
@@ -144,7 +147,7 @@ where
     let seat = Seat::new(desk, peer, &pulse);
     let service = service_fn(move |request| answer(seat.begin(), request));
     let mut connection = desk.http1.serve_connection(TokioIo::new(io), service);
-    match drive(&pulse, &mut connection, |it| it.graceful_shutdown()).await {
+    match drive(&pulse, &mut connection, http1::Connection::graceful_shutdown).await {
         Ended::Itself(Err(error)) if error.is_parse() => count(&desk.counts.bad_requests_total),
         Ended::Itself(_) | Ended::Cut => {}
         Ended::TooSlow => say_too_slow(connection.into_parts().io.into_inner()).await,
@@ -161,7 +164,7 @@ where
     let service = service_fn(move |request| answer(seat.begin(), request));
     let mut connection = desk.http2.serve_connection(TokioIo::new(io), service);
     // Whatever it was, hyper has told the client; and its streams end with it.
-    let _ = drive(&pulse, &mut connection, |it| it.graceful_shutdown()).await;
+    let _ = drive(&pulse, &mut connection, http2::Connection::graceful_shutdown).await;
 }
 
 /// How a connection ended.

@@ -180,6 +180,16 @@ fn join(threads: Vec<std::thread::JoinHandle<()>>) -> io::Result<()> {
     Ok(())
 }
 
+/// Connections at once: as many as are wanted, and as descriptors allow. Those used up by idle
+/// clients would be missing for workers.
+fn connections_max(wanted: Option<usize>) -> usize {
+    let fitting = connections_for(raise_descriptors());
+    if let Some(wanted) = wanted.filter(|wanted| *wanted > fitting) {
+        tracing::warn!(wanted, fitting, "too few descriptors (ulimit -n) for all connections");
+    }
+    wanted.unwrap_or(fitting).min(fitting)
+}
+
 /// Takes connections in.
 struct Door {
     socket: AsyncFd<Socket>,
@@ -202,16 +212,22 @@ impl Door {
         stop: &Stop,
     ) -> io::Result<Self> {
         let Bound { listening, socket, .. } = bound;
-        let connections_max =
-            listening.connections_max.unwrap_or_else(|| connections_for(raise_descriptors()));
+        let connections_max = connections_max(listening.connections_max);
         let limits = Limits::new(&listening, (connections_max * PRESSED.0 / PRESSED.1).max(1));
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let lanes = (0..listening.lanes.unwrap_or(cores).max(1)).map(|index| {
             let desk = Desk::new(&listening, index, Arc::clone(handle), Arc::clone(&counts));
             Ok((start(desk, limits, stop.clone(), index)?, Arc::default()))
         });
+        #[expect(
+            deprecated,
+            reason = "its successor is unsafe because a type could lend its descriptor without \
+                      owning it; a socket owns its own. A `TcpListener` would register each \
+                      connection with this runtime before it goes to its lane"
+        )]
+        let socket = AsyncFd::new(socket)?;
         Ok(Self {
-            socket: AsyncFd::new(socket)?,
+            socket,
             lanes: lanes.collect::<io::Result<_>>()?,
             last: 0,
             connections_max,

@@ -30,7 +30,7 @@ const FIRST_WORD: Duration = Duration::from_secs(1);
 const LAST_STEPS: Duration = Duration::from_secs(5);
 
 /// How long what a client still sends is read after the last answer.
-const LINGER: Duration = Duration::from_secs(2);
+const LINGER: Duration = Duration::from_secs(1);
 
 /// A connection that comes in.
 pub(super) struct Newcomer {

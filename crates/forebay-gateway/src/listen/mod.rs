@@ -8,7 +8,6 @@
 //! | `pulse` | is a connection idle, in a header, or at work? |
 //! | `vet` | which requests are refused before anybody reads them? |
 //! | `reply` | what does a client hear that reached nobody? |
-//! | `body` | how is a body read, within bytes and time? |
 //! | `tls` | which certificates stand in for the gateway, and which for its clients? |
 //! | `stop` | how does it end, without losing what it took in? |
 //! | `signals` | who tells it to end? |
@@ -21,7 +20,6 @@
 //! The price is that a lane can be busier than its neighbour; so a new connection goes to the lane
 //! with the fewest.
 
-pub(crate) mod body;
 mod connection;
 mod counts;
 mod descriptors;
@@ -49,8 +47,7 @@ use http_body::Body;
 use hyper::body::Incoming;
 
 pub(crate) use counts::ConnectionCounts;
-pub(crate) use descriptors::raise_descriptors;
-pub(crate) use door::{Bound, Served};
+pub(crate) use door::Bound;
 pub(crate) use stop::{Phase, Stop, StopTimes};
 use tls::Fingerprint;
 

@@ -220,10 +220,6 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Watched<I> {
         Self { inner, pulse, sample, filled: 0, drained: 0, heard_all: false, discarded: 0 }
     }
 
-    pub(super) fn into_inner(self) -> I {
-        self.inner
-    }
-
     /// Reads until it is known whether what comes begins with `preface`, which must not be longer
     /// than the sample. The bytes stay to be read.
     pub(super) fn poll_begins_with(

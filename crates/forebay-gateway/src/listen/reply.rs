@@ -14,7 +14,7 @@ use super::pulse::Pulse;
 /// What a client hears that comes when all connections are taken. It is sent before anything was
 /// read, so it is as short as an answer can be.
 pub(super) const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
-    content-type: application/json\r\ncontent-length: 124\r\nretry-after: 1\r\n\
+    content-type: application/json\r\ncontent-length: 125\r\nretry-after: 1\r\n\
     connection: close\r\n\r\n\
     {\"error\":{\"message\":\"too many connections, try again soon\",\
     \"type\":\"server_error\",\"param\":null,\"code\":\"too_many_connections\"}}";

@@ -42,7 +42,7 @@ pub(crate) struct TlsClients {
 
 /// Why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum TlsError {
+pub enum TlsError {
     /// A file that cannot be read.
     #[error("{}: cannot be read: {source}\nhint: {READABLE}", path.display())]
     Unreadable {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use forebay_core::{Outcome, RefusalReason, Tokens};
+use forebay_core::{Moment, Outcome, RefusalReason, Tokens};
 use forebay_wire::answer::{BodyScan, Usage};
 use forebay_wire::openai::Endpoint;
 use forebay_wire::sse::StreamScan;
@@ -158,6 +158,8 @@ pub(crate) struct RelayBody {
     timeouts: Timeouts,
     reported: u64,
     last_piece: Instant,
+    /// When the last piece with tokens came.
+    last_token: Option<Moment>,
     /// Rings when the answer has stalled, or taken too long in all.
     bell: Pin<Box<Sleep>>,
     ends_by: Instant,
@@ -190,6 +192,7 @@ impl RelayBody {
             timeouts: begun.timeouts,
             reported: 0,
             last_piece: now,
+            last_token: None,
             bell,
             ends_by,
         }
@@ -255,7 +258,10 @@ impl RelayBody {
         if !scan.first_token_seen() {
             return;
         }
-        account.first_token(now);
+        match self.last_token.replace(now) {
+            None => account.first_token(now),
+            Some(before) => account.gap(now.since(before)),
+        }
         let tokens = scan.tokens_out();
         if tokens >= self.reported + PROGRESS_TOKENS {
             self.reported = tokens;

@@ -148,3 +148,76 @@ impl Events {
         let _ = self.batches.try_send(batch(now.as_secs_f64(), &events));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::fmt::Write as _;
+    use std::rc::Rc;
+
+    use forebay_core::BlockHash;
+    use tokio::sync::mpsc;
+
+    use super::{Events, Prompt, batch, removed};
+    use crate::engine::CopyChange;
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().fold(String::new(), |mut text, byte| {
+            write!(text, "{byte:02x}").expect("a String takes all");
+            text
+        })
+    }
+
+    /// A batch's bytes from behind its timestamp on.
+    fn events_of(payload: &str) -> &str {
+        &payload[20..]
+    }
+
+    #[test]
+    fn a_stored_block_has_the_bytes_that_were_captured() {
+        let captured = include_str!("captured/kv_batches.txt").lines().next().expect("it is there");
+        let (to, mut batches) = mpsc::channel(1);
+        let mut events = Events::new(32, Rc::new(Cell::new(false)), to);
+        let tokens = [3910, 2596].into_iter().cycle().take(64).collect();
+        let prompt = Prompt { len: 64, tokens, salt: None };
+        let chain = [4_343_225_162_560_079_673, 5_741_890_649_664_575_845].map(BlockHash);
+        let stored = CopyChange::Stored { job: 7, blocks: 1..2 };
+        events.publish([stored].into_iter(), |_| Some((&prompt, &chain)));
+        let sent = hex(&batches.try_recv().expect("it was sent"));
+        assert_eq!(events_of(&sent), events_of(captured));
+        assert_eq!(sent[..6], captured[..6]);
+    }
+
+    #[test]
+    fn a_cleared_cache_is_told_with_the_next_step_and_before_it() {
+        let captured = include_str!("captured/kv_batches.txt").lines().nth(1).expect("it is there");
+        let (to, mut batches) = mpsc::channel(2);
+        let mut events = Events::new(4, Rc::new(Cell::new(false)), to);
+        events.note_cleared();
+        assert!(batches.try_recv().is_err());
+        let step = || [CopyChange::Removed(BlockHash(5))].into_iter();
+        events.publish(step(), |_| None);
+        events.publish(step(), |_| None);
+        let first = hex(&batches.try_recv().expect("it was sent"));
+        // The tag, the length of the list and the first event are those of the capture.
+        assert_eq!(first[20..64], captured[20..64]);
+        let second = hex(&batches.try_recv().expect("it was sent"));
+        let alone = hex(&batch(0.0, &[removed(BlockHash(5))]));
+        assert_eq!(events_of(&second), events_of(&alone));
+    }
+
+    #[test]
+    fn a_salt_stands_beside_the_first_block_only() {
+        let (to, mut batches) = mpsc::channel(1);
+        let mut events = Events::new(4, Rc::new(Cell::new(false)), to);
+        let salt = Some("t".to_owned());
+        let prompt = Prompt { len: 8, tokens: vec![1; 8], salt };
+        let chain = [BlockHash(1), BlockHash(2)];
+        let stored = CopyChange::Stored { job: 0, blocks: 0..2 };
+        events.publish([stored].into_iter(), |_| Some((&prompt, &chain)));
+        let sent = hex(&batches.try_recv().expect("it was sent"));
+        // Two keys: a list of one text, and nil.
+        let keys = ["aa", &hex(b"extra_keys"), "92", "91a174", "c0"].concat();
+        assert!(sent.contains(&keys), "{sent}");
+    }
+}

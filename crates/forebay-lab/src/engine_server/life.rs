@@ -71,6 +71,18 @@ pub(super) struct Post {
     pub(super) orders: mpsc::Receiver<Order>,
     /// Where each worker takes orders.
     pub(super) posts: Vec<mpsc::Sender<Order>>,
+    /// Whom to tell once the life has ended, or the next one has begun where it begins at once.
+    pub(super) untold: Vec<oneshot::Sender<()>>,
+}
+
+impl Post {
+    /// Tells that what was ordered has happened.
+    fn tell(&mut self) {
+        for told in self.untold.drain(..) {
+            // Whoever ordered it may have lost interest.
+            let _ = told.send(());
+        }
+    }
 }
 
 /// Tells whoever started the worker where it publishes, or why it can't.
@@ -96,17 +108,20 @@ pub(super) fn run(mut post: Post, first: std::net::TcpListener, ready: Ready) {
         // With the runtime go the connections.
         drop(runtime);
         let Ending::Away(millis) = ending else { return };
+        if millis != Some(0) {
+            post.tell();
+        }
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
             return;
         };
-        if !runtime.block_on(away(&mut post.orders, millis)) {
+        if !runtime.block_on(away(&mut post, millis)) {
             return;
         }
     }
 }
 
 /// Waits until a worker is to come back, and says whether it is.
-async fn away(orders: &mut mpsc::Receiver<Order>, millis: Option<u64>) -> bool {
+async fn away(post: &mut Post, millis: Option<u64>) -> bool {
     let wait = async {
         match millis {
             Some(millis) => tokio::time::sleep(Duration::from_millis(millis)).await,
@@ -117,16 +132,17 @@ async fn away(orders: &mut mpsc::Receiver<Order>, millis: Option<u64>) -> bool {
     loop {
         let order = tokio::select! {
             biased;
-            order = orders.recv() => order,
+            order = post.orders.recv() => order,
             () = &mut wait => return true,
         };
         match order {
             None | Some(Order::Stop) => return false,
             Some(Order::Fault(fault, told)) => {
-                told.map(|told| told.send(()));
+                post.untold.extend(told);
                 if fault.restart {
                     return true;
                 }
+                post.tell();
             }
         }
     }
@@ -148,6 +164,7 @@ async fn live(
     };
     worker.borrow_mut().take_fault(fault);
     ready.map(|ready| ready.send(Ok(post.kv)));
+    post.tell();
     tokio::task::spawn_local(keep_time(worker.clone()));
     let service = service(post, &worker);
     tokio::task::spawn_local(accept(listener, service));
@@ -165,7 +182,10 @@ async fn live(
                 None | Some(Order::Stop) => worker.borrow_mut().end(Ending::Stop),
                 Some(Order::Fault(fault, told)) => {
                     worker.borrow_mut().take_fault(fault);
-                    told.map(|told| told.send(()));
+                    post.untold.extend(told);
+                    if worker.borrow().ending().is_none() {
+                        post.tell();
+                    }
                 }
             },
             () = ended.notified() => {}

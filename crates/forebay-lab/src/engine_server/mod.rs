@@ -172,6 +172,7 @@ impl EngineServer {
                 kv: KvAddrs { live: kv(options.kv_events_port), replay: kv(replay) },
                 orders,
                 posts: server.posts.clone(),
+                untold: Vec::new(),
             };
             let (ready, begun) = oneshot::channel();
             let name = format!("engine-{nth}");
@@ -194,8 +195,9 @@ impl EngineServer {
         &self.kv_addrs
     }
 
-    /// Lets something go wrong with a worker, and returns when it is told, though what waits for
-    /// tokens or for a new life may take longer.
+    /// Lets something go wrong with a worker, and returns when it has: when a killed worker's
+    /// connections are cut, and when one that restarts at once listens again. What waits for
+    /// tokens is only noted.
     pub async fn fault(&self, worker: usize, fault: Fault) -> io::Result<()> {
         let wrong = |what| io::Error::new(io::ErrorKind::InvalidInput, what);
         fault.check().map_err(wrong)?;

@@ -18,7 +18,7 @@ vllm:num_preemptions_total{engine="0",model_name="tiny"} 4.0
 vllm:prompt_tokens_total{engine="0",model_name="tiny"} 3215.0
 vllm:generation_tokens_total{engine="0",model_name="tiny"} 197.0
 vllm:time_to_first_token_seconds_bucket{engine="0",le="+Inf",model_name="tiny"} 18.0
-vllm:cache_config_info{block_size="32",engine="0",skip="[]",kv_cache_size_tokens="16384",num_gpu_blocks="512"} 1.0
+vllm:cache_config_info{block_size="32",x="[]",kv_cache_size_tokens="16384",num_gpu_blocks="512"} 1.0
 "#;
 
 fn text(text: &str) -> EngineFigures {

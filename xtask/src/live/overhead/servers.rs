@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 
 use super::{PATH, PROBE};
 use crate::live::ask::{free_port, is_well};
@@ -15,6 +15,12 @@ use crate::workspace::Workspace;
 
 /// How long a server may take to start.
 const START_MAX: Duration = Duration::from_secs(10);
+
+/// Where the shared source looks for `stream`, at the end of a body. A router that writes bodies
+/// anew puts it farther from the end, and would get an answer that is no stream.
+const TAIL: &str = "body.len().saturating_sub(64)";
+/// Far enough for all.
+const LONG_TAIL: &str = "body.len().saturating_sub(1024)";
 
 /// Two servers; they end with it.
 pub(super) struct Servers {
@@ -53,9 +59,10 @@ fn build(workspace: &Workspace, source: &Path) -> anyhow::Result<PathBuf> {
         return Ok(program);
     }
     fs::create_dir_all(folder.join("src"))?;
-    for file in ["Cargo.toml", "src/main.rs"] {
-        fs::copy(source.join(file), folder.join(file))?;
-    }
+    fs::copy(source.join("Cargo.toml"), folder.join("Cargo.toml"))?;
+    let text = fs::read_to_string(source.join("src/main.rs"))?;
+    ensure!(text.contains(TAIL), "src/main.rs does not look for `stream` as it did");
+    fs::write(folder.join("src/main.rs"), text.replace(TAIL, LONG_TAIL))?;
     let mut command = workspace.cargo(&["build", "--release", "--target-dir", "target"]);
     // The build is not ours: neither our target folder nor our settings are for it.
     command.current_dir(&folder).env_remove("CARGO_TARGET_DIR");

@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use super::bodies::TITLES;
+use super::printed::{Cost, Printed};
 use super::steady::Latencies;
-use super::{ARMS, CACHE_AWARE_PEERS, Cost, Found, HOLD, Measured, ROUND_ROBIN_PEERS};
+use super::{ARMS, CACHE_AWARE_PEERS, Found, HOLD, Measured, ROUND_ROBIN_PEERS};
 use crate::claims::bar::{Bar, Line, Unit};
 use crate::live::arms::Arm;
 
@@ -15,17 +16,15 @@ const OVER_CACHE_AWARE: f64 = 0.4;
 /// The least that a router can be measured to add, in milliseconds: what is less is noise.
 const ADDED_MIN: f64 = 0.001;
 
-/// One arm in a few lines.
-pub(super) fn told(one: &Measured) -> Vec<String> {
-    let mut told =
-        vec![format!("{}: {:.0} MB resident", one.arm.name, one.printed.resident_kb / 1e3)];
-    for ((title, cost), steady) in TITLES.iter().zip(&one.printed.costs).zip(&one.steady) {
+/// What the script found of one arm, in a few lines.
+pub(super) fn told(arm: Arm, printed: &Printed) -> Vec<String> {
+    let mut told = vec![format!("{}: {:.0} MB resident", arm.name, printed.resident_kb / 1e3)];
+    for (title, cost) in TITLES.iter().zip(&printed.costs) {
         let Cost { rate, cpu_us, latency_ms: [p50, p99, p50_alone, p99_alone], errors } = cost;
         told.push(format!(
             "  {title:<13} {cpu_us:6.0} µs CPU, {rate:6.0} requests/s, 16 connections p50 \
              {p50:.2} p99 {p99:.2} ms, 1 connection p50 {p50_alone:.2} p99 {p99_alone:.2} ms, \
-             steady p50 {:.2} p99 {:.2} ms, {errors} errors",
-            steady.p50, steady.p99
+             {errors} errors"
         ));
     }
     told

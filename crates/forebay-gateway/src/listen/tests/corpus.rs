@@ -66,9 +66,9 @@ fn lengths_that_disagree_are_refused() {
             &[400],
         ),
         (
-            "the largest length that hyper counts as chunks or as no length",
+            "a length that hyper has another use for; the status is its own",
             "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 18446744073709551615\r\n\r\nab",
-            &[400],
+            &[431],
         ),
     ]);
 }
