@@ -225,6 +225,17 @@ impl Fleet {
         present.map(|known| report(&known.watched, &accounts)).collect()
     }
 
+    /// The state of a worker in one word, if there is one of that name.
+    pub(crate) fn state(&self, name: &str) -> Option<&'static str> {
+        let states = self.0.pools.iter().filter_map(|watch| {
+            let kept = watch.kept();
+            kept.get(name)
+                .filter(|known| !known.watched.is_gone())
+                .map(|known| known.watched.word())
+        });
+        states.into_iter().next()
+    }
+
     /// Where the watching goes on.
     pub(super) fn house(&self) -> &Handle {
         &self.0.house

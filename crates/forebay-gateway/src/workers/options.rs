@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use forebay_core::{Tokens, WorkerProfile};
 
+use crate::config::{Config, Pool as PoolConfig};
+
 /// How workers are watched. The defaults are guesses that were tried on engines of the size of one
 /// machine; each says what it weighs.
 #[derive(Clone, Debug)]
@@ -73,6 +75,34 @@ pub(crate) struct ScrapeOptions {
     pub(crate) stale_max: Duration,
     /// How long a worker's first figures are waited for before it is used without.
     pub(crate) first_within: Duration,
+}
+
+impl WatchOptions {
+    /// Those of a pool of the configuration.
+    pub(crate) fn of(config: &Config, pool: &PoolConfig) -> Self {
+        let (health, scrape) = (&config.health, &config.scrape);
+        let default = Self::default();
+        Self {
+            probe: ProbeOptions {
+                path: health.path.clone(),
+                every: health.interval,
+                timeout: health.timeout,
+                failures: health.failures,
+                successes: health.successes,
+                ..default.probe
+            },
+            scrape: ScrapeOptions {
+                path: scrape.path.clone(),
+                every: scrape.interval,
+                stale_max: scrape.stale_max,
+                ..default.scrape
+            },
+            silence_max: default.silence_max.min(config.timeouts.idle_max.mul_f64(0.75)),
+            drain_max: config.timeouts.drain_max,
+            profile: pool.profile,
+            ..default
+        }
+    }
 }
 
 impl Default for WatchOptions {

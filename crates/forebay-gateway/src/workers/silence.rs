@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use forebay_core::{Moment, Span};
 use http::StatusCode;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
 
 use super::Worker;
@@ -20,7 +20,8 @@ use super::models;
 use super::options::WatchOptions;
 
 /// Attempts at a completion that may run at once. One that was swallowed while the worker stalled is
-/// never answered, so the next one does not wait for it.
+/// never answered, so the next one does not wait for it. The first one is kept for a worker that is
+/// slow; the others make room for new ones.
 const ATTEMPTS_MAX: usize = 4;
 /// Rounds of attempts in one trial: after that the worker is probed again.
 const ROUNDS_MAX: u32 = 8;
@@ -79,10 +80,13 @@ impl Quiet {
 /// comes or it is time to look at its health again.
 pub(super) async fn computes(worker: &Arc<Worker>, options: &WatchOptions) -> bool {
     let mut attempts = JoinSet::new();
+    let mut handles = Vec::with_capacity(ATTEMPTS_MAX);
     for _ in 0..ROUNDS_MAX {
-        if attempts.len() < ATTEMPTS_MAX {
-            attempts.spawn(attempt(Arc::clone(worker), options.clone()));
+        handles.retain(|handle: &AbortHandle| !handle.is_finished());
+        if handles.len() >= ATTEMPTS_MAX {
+            handles.remove(1).abort();
         }
+        handles.push(attempts.spawn(attempt(Arc::clone(worker), options.clone())));
         let mut round = std::pin::pin!(sleep(options.probe.attempt_every));
         loop {
             tokio::select! {

@@ -137,15 +137,7 @@ impl Watched {
                 bytes_max: BYTES_MAX,
             };
             let answer = ask(&self.worker, question).await;
-            let probe = match &answer {
-                Ok(answer) if answer.status.is_success() => Probe::Well,
-                Ok(answer) => match answer.status {
-                    StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Probe::Busy,
-                    _ => Probe::Faulty,
-                },
-                Err(NoAnswer::TooLate) => Probe::TooLate,
-                Err(_) => Probe::Faulty,
-            };
+            let probe = answer.as_ref().map_or_else(|why| unanswered(*why), |it| judged(it.status));
             if probe != Probe::Well && !std::mem::replace(&mut failed, true) {
                 tracing::warn!(worker = %self.worker.name, ?probe, "a probe fails");
             }
@@ -198,5 +190,22 @@ impl Watched {
     /// Its account in the core, if the core knows it.
     fn view(&self) -> Option<WorkerView> {
         self.pool.workers().into_iter().find(|view| view.worker == self.worker.id)
+    }
+}
+
+fn judged(status: StatusCode) -> Probe {
+    match status {
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Probe::Busy,
+        StatusCode::REQUEST_TIMEOUT => Probe::TooLate,
+        // Not every engine has a page for this. One that says so answers.
+        status if status.is_success() || status.is_client_error() => Probe::Well,
+        _ => Probe::Faulty,
+    }
+}
+
+fn unanswered(why: NoAnswer) -> Probe {
+    match why {
+        NoAnswer::TooLate => Probe::TooLate,
+        NoAnswer::Unreachable | NoAnswer::TooLong => Probe::Faulty,
     }
 }
