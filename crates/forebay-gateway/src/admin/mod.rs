@@ -3,6 +3,7 @@
 //! | module | answers |
 //! |---|---|
 //! | `explain` | why did a request go where it went, or why was it refused? |
+//! | `workers` | how is the fleet, and which workers join, are drained, or leave? |
 //!
 //! `/healthz`, `/readyz` and `/metrics` need no key: probes and scrapers have none. What lies below
 //! `/admin/` needs a key of an admin, or a client on the same machine where there are no keys.
@@ -10,6 +11,7 @@
 mod explain;
 #[cfg(test)]
 mod tests;
+pub(crate) mod workers;
 
 use bytes::Bytes;
 use forebay_core::RefusalReason;
