@@ -112,7 +112,7 @@ pub const WORDS: [Word; 28] = [
     word(
         "key",
         "sha256",
-        "the digest of the key in hex: `printf %s KEY | sha256sum`",
+        "the digest of the key in hex, as `sha256sum` prints it",
         "it must be said: the key itself belongs in no file",
     ),
     word(
