@@ -357,9 +357,10 @@ impl State {
     }
 
     fn give(&mut self, now: Moment, request: RequestId, verdict: Verdict) {
-        self.recent.note(request, now, verdict.clone());
+        let decision = Remembered { at: now, what: verdict };
+        self.recent.note(request, decision.clone());
         if let Some(shared) = self.seats.get(&request) {
-            self.wakers.extend(shared.give(verdict));
+            self.wakers.extend(shared.give(decision));
         }
     }
 }

@@ -20,6 +20,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::progress::Queued;
 use super::{Account, Ending};
+use crate::pool::{Remembered, Verdict};
 use crate::refuse::Denial;
 use crate::rules::Timeouts;
 use crate::workers::Worker;
@@ -202,7 +203,7 @@ impl RelayBody {
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BrokenOff>>> {
         let Some(account) = &mut self.account else { return Poll::Ready(None) };
         if account.seat().poll_news(cx).is_ready() {
-            return Poll::Ready(self.break_off(RefusalReason::UpstreamFailed));
+            return Poll::Ready(self.overtaken(cx));
         }
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(Ok(self.pass(first))));
@@ -324,22 +325,42 @@ impl RelayBody {
             } else {
                 Outcome::BrokeMidStream
             };
-            account.close(outcome, Ending::Denied(RefusalReason::UpstreamFailed));
+            account.close(Some(outcome), Ending::Denied(RefusalReason::UpstreamFailed));
         } else if self.status.is_success() {
-            account.close(Outcome::Completed { output: Tokens(output) }, Ending::Completed);
+            account.close(Some(Outcome::Completed { output: Tokens(output) }), Ending::Completed);
         } else {
-            account.close(Outcome::ClientFault, Ending::ClientFault);
+            account.close(Some(Outcome::ClientFault), Ending::ClientFault);
         }
     }
 
-    /// The worker has broken its answer off: a stream says so in its own words, and anything else
-    /// must not look whole.
+    /// The core has spoken again while the answer runs: its worker is lost, or the gateway ends. If
+    /// there is another worker for it, that one has done nothing wrong.
+    fn overtaken(&mut self, cx: &mut Context<'_>) -> Option<Result<Bytes, BrokenOff>> {
+        let spoken = self.account.as_mut().map(|account| account.seat().poll_decision(cx));
+        let reason = match spoken {
+            Some(Poll::Ready(Remembered { what: Verdict::Refused(refusal), .. })) => refusal.reason,
+            _ => RefusalReason::UpstreamFailed,
+        };
+        self.cut(reason, None)
+    }
+
+    /// The worker has broken its answer off.
     fn break_off(&mut self, reason: RefusalReason) -> Option<Result<Bytes, BrokenOff>> {
+        self.cut(reason, Some(Outcome::BrokeMidStream))
+    }
+
+    /// Ends an answer before its end: a stream says so in its own words, and anything else must not
+    /// look whole.
+    fn cut(
+        &mut self,
+        reason: RefusalReason,
+        outcome: Option<Outcome>,
+    ) -> Option<Result<Bytes, BrokenOff>> {
         self.connection = None;
         self.owed.set(false);
         let endpoint = self.account.as_ref().and_then(|account| account.record.endpoint);
         if let Some(account) = self.account.take() {
-            account.close(Outcome::BrokeMidStream, Ending::Denied(reason));
+            account.close(outcome, Ending::Denied(reason));
         }
         match &self.scan {
             Scan::Events(_) => {

@@ -36,7 +36,7 @@ impl House {
     pub(crate) fn recorded(more: &str) -> Self {
         let mut config = config(more);
         let dir = folder("recording");
-        config.record_to(&dir);
+        config.record_to(dir.clone());
         Self::of(config, Some(dir))
     }
 
@@ -113,10 +113,6 @@ impl House {
         let begun = Instant::now();
         self.running.stop().expect("it stops well");
         Stopped { took: begun.elapsed(), recording: self.recording }
-    }
-
-    pub(crate) fn ask_to_stop(&self) {
-        self.running.ask_to_stop();
     }
 }
 
