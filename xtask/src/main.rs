@@ -1,4 +1,4 @@
-//! Runs the repository's chores: ci, tidy, docs, bench, claims.
+//! Runs the repository's chores: ci, tidy, docs, bench, claims, engines, overhead.
 //!
 //! `cargo xtask ci` is what the continuous integration runs, and nothing else. Exit codes are those
 //! of the program itself: 0 done, 1 the checked claim does not hold, 2 misuse or failure, 3
@@ -7,7 +7,9 @@
 mod bench;
 mod ci;
 mod claims;
+mod clients;
 mod docs;
+mod live;
 mod say;
 mod tidy;
 mod workspace;
@@ -26,7 +28,12 @@ usage: cargo xtask COMMAND
   bench [--update] instruction counts of the core against the baseline, or a new baseline
   claims [NAME…] [--seeds N] [--slow] [--write]
                    what Forebay must show, each figure against its bar; --write keeps it as
-                   docs/results.md";
+                   docs/results.md
+  engines [ARM…] [--seeds N] [--requests N] [--capacity N] [--write]
+                   Forebay and other routers in front of two real vLLM workers; --write keeps it
+                   in docs/performance.md
+  overhead [ARM…] [--write]
+                   what Forebay and other routers cost a request, side by side";
 
 fn main() -> ExitCode {
     match run() {
@@ -50,6 +57,8 @@ fn run() -> anyhow::Result<ExitCode> {
         ["bench"] => bench::check(&workspace),
         ["bench", "--update"] => bench::update(&workspace),
         ["claims", ref asked @ ..] => claims::run(&workspace, asked),
+        ["engines", ref asked @ ..] => live::engines::run(&workspace, asked),
+        ["overhead", ref asked @ ..] => live::overhead::run(&workspace, asked),
         [] | ["help" | "--help" | "-h"] => {
             say(USAGE);
             Ok(ExitCode::SUCCESS)

@@ -46,8 +46,11 @@ pub enum Observation {
     Joined(WorkerProfile),
     /// It is gone, and with it everything that ran on it.
     Left,
-    /// It takes nothing new but finishes what it has.
-    Draining,
+    /// Everything that ran on it is lost, and its cache is empty; it takes nothing new until it
+    /// joins again. It is still one of the pool's workers.
+    Lost,
+    /// Whether it is drained: it takes nothing new but finishes what it has.
+    Draining(bool),
     /// Its health changed. An unhealthy worker takes nothing new.
     Healthy(bool),
     /// Its KV capacity became known or changed.

@@ -173,6 +173,11 @@ impl Core {
         self.queue.len()
     }
 
+    /// Requests of each class that wait, in the order of the classes' numbers.
+    pub fn queue_lens(&self) -> Vec<u32> {
+        self.queue.classes.iter().map(|class| class.len).collect()
+    }
+
     /// Requests on workers.
     pub fn flights_len(&self) -> usize {
         self.flights.len()

@@ -20,8 +20,24 @@ impl Core {
         let (now, settings) = (self.now, &self.settings);
         let by_events = settings.knowledge == Knowledge::Events;
         match observation {
-            Observation::Left => self.left(slot),
-            Observation::Draining => self.fleet.change(slot, now, settings, |w| w.draining = true),
+            Observation::Left => {
+                let lost = self.vacate(slot);
+                self.fleet.leave(slot, now);
+                self.run_all_again(lost);
+            }
+            Observation::Lost => {
+                self.fleet.change(slot, now, settings, |w| {
+                    w.healthy = false;
+                    w.marked_until = None;
+                });
+                let lost = self.vacate(slot);
+                self.fleet.cleared(slot);
+                self.run_all_again(lost);
+            }
+            Observation::Draining(yes) => {
+                self.fleet.change(slot, now, settings, |w| w.draining = yes);
+                self.dirty.insert(slot);
+            }
             Observation::Healthy(healthy) => {
                 self.fleet.change(slot, now, settings, |w| w.healthy = healthy);
                 self.dirty.insert(slot);
@@ -50,14 +66,17 @@ impl Core {
     fn joined(&mut self, id: WorkerId, profile: WorkerProfile) {
         if let Some(slot) = self.fleet.slot(id) {
             // Restarted in place: whatever ran there is lost, and its cache is empty.
-            self.left(slot);
+            let lost = self.vacate(slot);
+            self.fleet.leave(slot, self.now);
+            self.run_all_again(lost);
         }
         if let Some(slot) = self.fleet.join(id, profile, self.now, &self.settings) {
             self.dirty.insert(slot);
         }
     }
 
-    fn left(&mut self, slot: u32) {
+    /// Takes everything off a worker that is lost; what ran there.
+    fn vacate(&mut self, slot: u32) -> Vec<Flight> {
         let requests: Vec<RequestId> = self.fleet.at(slot).running.iter().copied().collect();
         let lost: Vec<Flight> = requests
             .iter()
@@ -68,8 +87,12 @@ impl Core {
         self.reservations.remove(&slot);
         self.dirty.remove(&slot);
         self.marks.retain(|(_, marked)| *marked != slot);
-        self.fleet.leave(slot, self.now);
-        // Only now, so that none of them is placed on the worker that was lost.
+        lost
+    }
+
+    /// Lets what was lost run again. Only after its worker can't be chosen any more, so that none of
+    /// it is placed there.
+    fn run_all_again(&mut self, lost: Vec<Flight>) {
         for flight in lost {
             self.run_again(flight, RefusalReason::UpstreamFailed);
         }

@@ -87,7 +87,8 @@ pub(crate) fn observation() -> impl Strategy<Value = Observation> {
     prop_oneof![
         profile().prop_map(Observation::Joined),
         Just(Observation::Left),
-        Just(Observation::Draining),
+        Just(Observation::Lost),
+        any::<bool>().prop_map(Observation::Draining),
         any::<bool>().prop_map(Observation::Healthy),
         tokens().prop_map(Observation::Capacity),
         any::<(u32, u32, u64)>().prop_map(|(running, waiting, preemptions_total)| {

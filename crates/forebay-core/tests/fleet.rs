@@ -50,10 +50,29 @@ fn events_that_clear_or_remove_blocks_are_believed_and_unknown_ones_are_harmless
 fn a_draining_worker_takes_nothing_new_and_finishes_what_it_has() {
     let mut world = World::new(settings(), &[10_000]);
     world.arrive(request(1, 100));
-    world.observe(0, Observation::Draining);
+    world.observe(0, Observation::Draining(true));
     assert_eq!(world.arrive(request(2, 100)), []);
     assert_eq!(world.finish(1), []);
     assert_eq!(world.observe(1, Observation::Joined(profile(1000))), [Event::Ran(2, 1)]);
+}
+
+#[test]
+fn a_worker_that_is_not_drained_any_more_is_used_again() {
+    let mut world = World::new(settings(), &[10_000]);
+    world.observe(0, Observation::Draining(true));
+    assert_eq!(world.arrive(request(1, 100)), []);
+    assert_eq!(world.observe(0, Observation::Draining(false)), [Event::Ran(1, 0)]);
+}
+
+#[test]
+fn what_had_no_first_token_on_a_lost_worker_runs_elsewhere_and_nothing_runs_there() {
+    let mut world = World::new(settings(), &[10_000]);
+    assert_eq!(world.arrive(request(1, 100)), [Event::Ran(1, 0)]);
+    assert_eq!(world.observe(0, Observation::Lost), []);
+    assert_eq!(world.observe(0, Observation::Draining(false)), []);
+    assert_eq!(world.observe(1, Observation::Joined(profile(1000))), [Event::Ran(1, 1)]);
+    assert_eq!(world.arrive(request(2, 950)), [], "it still counts as one that could hold it");
+    assert_eq!(world.observe(0, Observation::Joined(profile(10_000))), [Event::Ran(2, 0)]);
 }
 
 #[test]

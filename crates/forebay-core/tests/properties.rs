@@ -28,7 +28,8 @@ enum Step {
     Pass(u64),
     Join(u32, u64),
     Left(u32),
-    Drain(u32),
+    Lost(u32),
+    Drain(u32, bool),
     Healthy(u32, bool),
     Capacity(u32, u64),
     Load(u32, u64),
@@ -57,7 +58,8 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (0..3000_u64).prop_map(Step::Pass),
         1 => (0..4_u32, 100..6000_u64).prop_map(|(worker, kv)| Step::Join(worker, kv)),
         1 => (0..4_u32).prop_map(Step::Left),
-        1 => (0..4_u32).prop_map(Step::Drain),
+        1 => (0..4_u32).prop_map(Step::Lost),
+        1 => (0..4_u32, any::<bool>()).prop_map(|(worker, yes)| Step::Drain(worker, yes)),
         1 => (0..4_u32, any::<bool>()).prop_map(|(worker, well)| Step::Healthy(worker, well)),
         1 => (0..4_u32, 100..6000_u64).prop_map(|(worker, kv)| Step::Capacity(worker, kv)),
         1 => (0..4_u32, 0..50_u64).prop_map(|(worker, total)| Step::Load(worker, total)),
@@ -216,7 +218,8 @@ impl Story {
                 self.lose(worker, observed(worker, Observation::Joined(profile(kv))));
             }
             Step::Left(worker) => self.lose(worker, observed(worker, Observation::Left)),
-            Step::Drain(worker) => self.input(observed(worker, Observation::Draining)),
+            Step::Lost(worker) => self.lose(worker, observed(worker, Observation::Lost)),
+            Step::Drain(worker, yes) => self.input(observed(worker, Observation::Draining(yes))),
             Step::Healthy(worker, well) => {
                 self.input(observed(worker, Observation::Healthy(well)));
             }

@@ -56,6 +56,7 @@ impl Gateway {
 
     /// Puts other rules in force, for requests from now on.
     pub(crate) fn replace_rules(&self, rules: Rules) {
+        self.observe.reconfigure(&rules);
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
     }
 

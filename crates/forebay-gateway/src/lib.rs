@@ -1,13 +1,22 @@
 //! Carries the traffic: takes requests, holds each until a worker has room for it, and passes the
 //! answers on.
 
+mod admin;
 mod clock;
 pub mod config;
+#[cfg(test)]
+mod fixture;
 mod gateway;
+mod listen;
+mod models;
 mod observe;
 mod pool;
+mod record;
 mod refuse;
 mod request;
 mod rules;
+mod serve;
 mod tickets;
 mod workers;
+
+pub use serve::{Running, ServeError, serve, start};

@@ -8,11 +8,15 @@ use foldhash::fast::FixedState;
 use forebay_core::{ClassId, TenantId};
 use hashbrown::HashMap;
 
+use crate::config::{ApiKey, Config};
+
 /// What holds for requests.
 #[derive(Debug)]
 pub(crate) struct Rules {
-    /// Who presents which key. Without any, everybody who can connect may ask.
+    /// Who presents which key.
     pub(crate) keys: Keys,
+    /// Whoever presents none, if that is allowed.
+    pub(crate) anonymous: Option<Identity>,
     /// The pool of each model.
     pub(crate) models: HashMap<String, usize, FixedState>,
     /// The pool of a request that names a model nobody lists, or none: there is only one pool, and
@@ -35,6 +39,57 @@ pub(crate) struct Rules {
     /// Signs tickets. The same on every gateway that may see a client again.
     pub(crate) secret: Vec<u8>,
 }
+
+impl Rules {
+    /// The rules of a configuration; `secret` signs tickets.
+    pub(crate) fn of(config: &Config, secret: Vec<u8>) -> Self {
+        let identity = |key: &ApiKey| Identity {
+            tenant: key.tenant,
+            class: key.class,
+            models: key.models.as_deref().map(Arc::from),
+            admin: key.admin,
+        };
+        let models = config.pools.iter().enumerate();
+        let models = models.flat_map(|(nth, pool)| pool.models.iter().map(move |it| (it, nth)));
+        let classes = config.service.classes.iter();
+        Self {
+            keys: Keys::new(config.keys.iter().map(|key| (key.sha256, identity(key)))),
+            anonymous: config.anonymous.map(|tenant| Identity {
+                tenant,
+                class: config.service.tenants[tenant.0 as usize]
+                    .class
+                    .map(|class| ClassId(class as u16)),
+                models: None,
+                admin: config.admin_is_open,
+            }),
+            models: models.map(|(model, nth)| (model.clone(), nth)).collect(),
+            sole_pool: match config.pools.as_slice() {
+                [only] if only.models.is_empty() => Some(0),
+                _ => None,
+            },
+            classes: classes.map(|class| ClassRule { name: class.name.clone() }).collect(),
+            tenants: config.service.tenants.iter().map(|tenant| tenant.name.clone()).collect(),
+            timeouts: Timeouts {
+                connect: config.timeouts.connect,
+                first_byte: config.timeouts.first_byte_max.unwrap_or(FOREVER),
+                idle: config.timeouts.idle_max,
+                total: config.timeouts.total_max,
+            },
+            bodies: Bodies {
+                bytes_max: config.listen.body_bytes_max,
+                held_bytes_max: config.listen.bodies_bytes_max,
+                time_max: config.listen.body_time_max,
+            },
+            retry_share: config.retries.budget_share,
+            retry_floor: config.retries.budget_floor,
+            progress: config.progress,
+            secret,
+        }
+    }
+}
+
+/// Longer than anything is waited for: a year.
+const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// What a request needs to know of its class.
 #[derive(Clone, Debug)]

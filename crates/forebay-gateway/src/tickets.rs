@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use foldhash::fast::FixedState;
-use forebay_core::{Moment, TenantId, Ticket};
+use forebay_core::{TenantId, Ticket};
 use hashbrown::{HashMap, HashSet};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;

@@ -4,16 +4,20 @@
 //! |---|---|
 //! | [`trace`] | which requests come, when, and what do they share? |
 //! | [`engine`] | how would a vLLM-like engine run them? |
+//! | [`engine_server`] | how does such an engine look to a client? |
 //! | [`presets`] | which engines are known? |
 //! | [`simulate`] | what does a fleet of those engines do under one way of routing? |
 //! | [`recording`] | what was decided in a run, why, and would it be decided so again? |
 //! | [`scenario`] | does a claim about the whole hold, whatever happens? |
+//! | [`load`] | what does a live endpoint do with requests that come when they are due? |
 //! | [`drill`] | which way of routing meets its criteria, and which does not? |
 //! | [`report`] | what does that look like on paper? |
 //! | [`whole_file`] | how does a file appear whole or not at all? |
 
 pub mod drill;
 pub mod engine;
+pub mod engine_server;
+pub mod load;
 pub mod presets;
 pub mod recording;
 pub mod report;

@@ -148,6 +148,11 @@ impl<'a> Members<'a> {
         Ok(Some((key, cursor.value()?)))
     }
 
+    /// How far the text was read: past the object, or to where it is malformed.
+    pub(crate) fn at(&self) -> usize {
+        self.cursor.at
+    }
+
     /// Checks that nothing but spaces follows the object, after its last member was told.
     pub(crate) fn end(mut self) -> Result<(), BadJson> {
         self.cursor.skip_space();
@@ -258,6 +263,8 @@ impl<'a> Cursor<'a> {
                 self.at = at;
                 return Ok(());
             }
+            // The quote and its backslash stand before, so there are two bytes to look back at.
+            at += escaped_quotes(&self.text[at - 2..]);
         }
         Err(self.bad("this string has no end"))
     }
@@ -300,6 +307,29 @@ impl<'a> Cursor<'a> {
         self.at = from;
         Err(self.bad("this array or object has no end"))
     }
+}
+
+/// How many bytes behind the first two surely don't end a string, in whole blocks. Code and JSON
+/// inside of a text have an escaped quote every few bytes; to search for each costs more than to
+/// look at blocks for a while.
+#[expect(clippy::needless_bitwise_bool, reason = "branches would keep it from being vectorised")]
+fn escaped_quotes(text: &[u8]) -> usize {
+    for block in 0..8 {
+        let Some(window) = text.get(block * BLOCK..).and_then(<[u8]>::first_chunk) else {
+            return block * BLOCK;
+        };
+        let window: &[u8; BLOCK + 2] = window;
+        let before = window[1..].iter().zip(window);
+        let ends = window[2..].iter().zip(before).fold(false, |ends, (&byte, (&left, &lefter))| {
+            // A quote is escaped by one backslash, but two may stand for one.
+            let escaped = (left == b'\\') & (lefter != b'\\');
+            ends | ((byte == b'"') & !escaped)
+        });
+        if ends {
+            return block * BLOCK;
+        }
+    }
+    8 * BLOCK
 }
 
 pub(crate) const fn is_space(byte: u8) -> bool {

@@ -4,7 +4,9 @@
 //! Knows nothing of decisions, does no I/O of its own beyond the readers and writers it is given,
 //! never fails on unknown fields and never panics on any bytes.
 
+pub mod answer;
 pub mod blocks;
+pub mod engine_metrics;
 mod json;
 pub mod openai;
 pub mod recording;

@@ -1,6 +1,7 @@
 //! The forebay program.
 
 mod drill;
+mod engine;
 mod explain;
 mod replay;
 mod scenario;
@@ -26,6 +27,7 @@ enum Command {
     Serve(serve::Args),
     Drill(drill::Args),
     Simulate(simulate::Args),
+    Engine(engine::Args),
     Scenario(scenario::Args),
     Trace(trace::Args),
     Replay(replay::Args),
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Drill(args) => drill::run(&args),
         Command::Simulate(args) => simulate::run(&args),
+        Command::Engine(args) => engine::run(&args),
         Command::Scenario(args) => scenario::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Replay(args) => replay::run(&args),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use forebay_gateway::config::{Config, Mode};
 
-use crate::talk::print;
+use crate::talk::{print, say};
 
 /// Takes requests of any OpenAI client, and holds each until a worker has room for it.
 #[derive(Debug, clap::Args)]
@@ -48,25 +48,20 @@ pub(crate) struct Args {
     mode: Mode,
 }
 
+/// Runs the gateway until it is told to stop.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let config = args.config()?;
+    let mut config = match &args.config {
+        Some(file) => Config::load(file)?,
+        None => Config::from_flags(Some(&args.listen), args.mode, &args.worker)?,
+    };
+    if let Some(dir) = &args.record {
+        config.record_to(dir);
+    }
     if args.check {
         print(&config.shown())?;
         return Ok(ExitCode::SUCCESS);
     }
-    anyhow::bail!("serving is not built in yet\nhint: use `--check` to look at the configuration")
-}
-
-impl Args {
-    /// What the file or the flags mean.
-    fn config(&self) -> anyhow::Result<Config> {
-        let mut config = match &self.config {
-            Some(file) => Config::load(file)?,
-            None => Config::from_flags(Some(&self.listen), self.mode, &self.worker)?,
-        };
-        if let Some(dir) = &self.record {
-            config.record_to(dir.clone());
-        }
-        Ok(config)
-    }
+    let told = |addr| say(&format!("listening on {addr}"));
+    forebay_gateway::serve(config, args.config.clone(), told)?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// What every value of a figure must be.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Bar {
+pub(crate) enum Bar {
     /// At most this.
     AtMost(f64),
     /// Less than this.
@@ -17,7 +17,7 @@ pub(super) enum Bar {
 
 impl Bar {
     /// Whether a value keeps it. What isn't a number keeps none.
-    pub(super) fn is_kept_by(self, value: f64) -> bool {
+    pub(crate) fn is_kept_by(self, value: f64) -> bool {
         match self {
             Self::AtMost(most) => value <= most,
             Self::Below(limit) => value < limit,
@@ -54,7 +54,7 @@ impl Bar {
 
 /// What a value is a number of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(crate) enum Unit {
     /// A ratio.
     Times,
     /// A share, from 0 to 1.
@@ -98,22 +98,22 @@ impl Unit {
 
 /// One figure against its bar.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Line {
+pub(crate) struct Line {
     /// What the figure is of.
-    pub(super) what: String,
+    pub(crate) what: String,
     /// Every value keeps the bar, and there is one.
-    pub(super) held: bool,
+    pub(crate) held: bool,
     /// The values in words: their mean, the worst with its place, and how many fall short.
-    pub(super) figure: String,
+    pub(crate) figure: String,
     /// The bar in words.
-    pub(super) bar: String,
+    pub(crate) bar: String,
     /// The worst value over the bar, where the value itself says more of the machine than of us.
-    pub(super) of_bar: Option<f64>,
+    pub(crate) of_bar: Option<f64>,
 }
 
 impl Line {
     /// Holds values, each with where it was measured, against a bar.
-    pub(super) fn of(what: String, unit: Unit, values: &[(String, f64)], bar: Bar) -> Self {
+    pub(crate) fn of(what: String, unit: Unit, values: &[(String, f64)], bar: Bar) -> Self {
         let worst = values.iter().max_by(|a, b| bar.excess(a.1).total_cmp(&bar.excess(b.1)));
         let limit = match bar {
             Bar::AtMost(limit) | Bar::Below(limit) => Some(limit),
@@ -130,7 +130,7 @@ impl Line {
     }
 
     /// The verdict in one word.
-    pub(super) const fn verdict(&self) -> &'static str {
+    pub(crate) const fn verdict(&self) -> &'static str {
         if self.held { "held" } else { "short" }
     }
 }
@@ -162,13 +162,13 @@ fn figure(unit: Unit, values: &[(String, f64)], worst: &(String, f64), bar: Bar)
 }
 
 /// The mean of values. Of none it isn't a number.
-pub(super) fn mean(values: &[(String, f64)]) -> f64 {
+pub(crate) fn mean(values: &[(String, f64)]) -> f64 {
     values.iter().map(|(_, value)| value).sum::<f64>() / values.len() as f64
 }
 
 /// One value over another. What is finite beats what is infinite, and nothing that is infinite is
 /// better than anything.
-pub(super) fn ratio(value: f64, base: f64) -> f64 {
+pub(crate) fn ratio(value: f64, base: f64) -> f64 {
     match (value.is_infinite(), base.is_infinite()) {
         (true, _) => f64::INFINITY,
         (false, true) => 0.0,

@@ -5,7 +5,7 @@
 //! codes: 0 all held, 1 one fell short, 3 none did, but something could not be run.
 
 mod asked;
-mod bar;
+pub(crate) mod bar;
 mod compare;
 mod cost;
 mod hold;

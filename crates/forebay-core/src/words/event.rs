@@ -14,8 +14,9 @@ variants! {
         6 = Reconfigured(settings), 7 = Elapsed,
     }
     Observation, "an observation" {
-        0 = Joined(profile), 1 = Left, 2 = Draining, 3 = Healthy(yes), 4 = Capacity(tokens),
+        0 = Joined(profile), 1 = Left, 2 = Draining(yes), 3 = Healthy(yes), 4 = Capacity(tokens),
         5 = Load(load), 6 = Stored(blocks), 7 = Removed(blocks), 8 = Cleared,
+        9 = Lost,
     }
     Output, "an output" {
         0 = Dispatch(request, worker, why), 1 = Spill(request, pool, why),

@@ -24,18 +24,19 @@ use std::task::Waker;
 
 use foldhash::fast::FixedState;
 use forebay_core::{
-    Arrival, Core, Input, Moment, Observation, Output, PoolId, RequestId, Settings, WorkerId,
-    WorkerView,
+    Arrival, ClassId, Core, Input, Moment, Observation, Output, PoolId, Refusal, RefusalReason,
+    RequestId, Settings, Span, WorkerId, WorkerView,
 };
 use hashbrown::HashMap;
 
 use crate::clock::Clock;
+use crate::observe::histogram::{DECISIONS, Histogram};
 use crate::workers::Roster;
 use alarm::Alarm;
 use prefill::Prefills;
 pub(crate) use ratio::Ratio;
 use recent::Recent;
-pub(crate) use recent::{Remembered, Verdict};
+pub(crate) use recent::{Arrived, Remembered, Verdict};
 pub(crate) use seat::Seat;
 use seat::Shared;
 
@@ -57,6 +58,8 @@ pub(crate) struct Pool {
     pub(crate) ratio: Ratio,
     /// Its workers, and how they are reached.
     pub(crate) roster: Roster,
+    /// How long its core takes for an input and all that it says to it, in nanoseconds.
+    pub(crate) decisions: Histogram,
     block_size: AtomicU32,
     clock: Clock,
     alarm: Alarm,
@@ -124,6 +127,7 @@ impl Pool {
             name: parts.name,
             ratio: Ratio::new(parts.bytes_per_token),
             roster: Roster::new(parts.lanes),
+            decisions: Histogram::new(&DECISIONS),
             block_size,
             clock,
             alarm: Alarm::default(),
@@ -134,8 +138,14 @@ impl Pool {
     /// Takes a request in and gives it a seat. Its name is chosen here, so that names grow in the
     /// order of arrival.
     ///
-    /// `blind` says that nobody will see its first token, since its answer comes in one piece.
-    pub(crate) fn arrive(self: &Arc<Self>, mut arrival: Arrival, blind: bool) -> Seat {
+    /// `blind` says that nobody will see its first token, since its answer comes in one piece. Its
+    /// client knows it by `name`.
+    pub(crate) fn arrive(
+        self: &Arc<Self>,
+        mut arrival: Arrival,
+        blind: bool,
+        name: &Arc<str>,
+    ) -> Seat {
         let shared = Arc::new(Shared::default());
         let mut state = self.lock();
         state.requests += 1;
@@ -143,6 +153,8 @@ impl Pool {
         let request = arrival.request;
         state.seats.insert(request, Arc::clone(&shared));
         state.prefills.expect(request, blind);
+        let arrived = Arrived::new(&arrival, self.clock.now(), Arc::clone(name));
+        state.recent.arrive(request, arrived);
         drop(self.round(state, Input::Arrived(arrival)));
         Seat::new(Arc::clone(self), request, shared)
     }
@@ -174,6 +186,31 @@ impl Pool {
         self.reconfigure(settings);
     }
 
+    /// Ends everything that is still here: what waits is refused, what runs is broken off.
+    pub(crate) fn end(&self) {
+        let requests: Vec<RequestId> = self.lock().seats.keys().copied().collect();
+        for request in requests {
+            let mut state = self.lock();
+            let refusal = Refusal {
+                reason: RefusalReason::Draining,
+                class: ClassId(0),
+                retry_after: Some(state.core.settings().limits.mark.max(Span::secs(1))),
+                predicted_wait: None,
+                waited: Span::ZERO,
+                limit: 0,
+                sustained: false,
+            };
+            let now = state.now;
+            state.give(now, request, Verdict::Refused(refusal));
+            drop(self.round(state, Input::Abandoned(request)));
+        }
+    }
+
+    /// Tells nobody any more what is decided, so that the recording can be ended.
+    pub(crate) fn forget_diary(&self) {
+        self.lock().diary = None;
+    }
+
     /// How many requests wait and run.
     pub(crate) fn census(&self) -> Census {
         let state = self.lock();
@@ -184,6 +221,11 @@ impl Pool {
         }
     }
 
+    /// Requests of each class that wait, in the order of the classes' numbers.
+    pub(crate) fn queue_lens(&self) -> Vec<u32> {
+        self.lock().core.queue_lens()
+    }
+
     /// Each worker's account.
     pub(crate) fn workers(&self) -> Vec<WorkerView> {
         self.lock().core.workers()
@@ -192,6 +234,16 @@ impl Pool {
     /// What was decided for a request, the oldest first, as far as that was lately.
     pub(crate) fn explain(&self, request: RequestId) -> Vec<Remembered> {
         self.lock().recent.of(request)
+    }
+
+    /// The requests that clients know by this name, the oldest first, as far as they came lately.
+    pub(crate) fn named(&self, name: &str) -> Vec<(RequestId, Arrived)> {
+        self.lock().recent.named(name)
+    }
+
+    /// Keeps no diary from now on.
+    pub(crate) fn close_diary(&self) {
+        self.lock().diary = None;
     }
 
     /// Requests on a worker whose first token nobody has seen are taken to be past it: the worker
@@ -247,7 +299,9 @@ impl Pool {
         mut state: MutexGuard<'a, State>,
         input: Input,
     ) -> MutexGuard<'a, State> {
-        let wake_at = state.step(self.clock.now(), input);
+        let now = self.clock.now();
+        let wake_at = state.step(now, input);
+        self.decisions.record(self.clock.now().since(now).0);
         self.alarm.set(wake_at);
         if state.wakers.is_empty() {
             return state;

@@ -102,7 +102,10 @@ impl Prefills {
                 self.leave(*request);
             }
             Input::Finished(request, _) | Input::Abandoned(request) => self.gone(*request),
-            Input::Observed(worker, Observation::Left | Observation::Joined(_)) => {
+            Input::Observed(
+                worker,
+                Observation::Left | Observation::Lost | Observation::Joined(_),
+            ) => {
                 self.lines.remove(worker);
             }
             _ => {}

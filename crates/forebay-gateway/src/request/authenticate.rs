@@ -1,6 +1,6 @@
 //! Says who asks, before a byte of the body is read.
 
-use forebay_core::{ClassId, RefusalReason, TenantId};
+use forebay_core::{ClassId, RefusalReason};
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use sha2::{Digest as _, Sha256};
 
@@ -13,19 +13,23 @@ const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const CLASS: HeaderName = HeaderName::from_static("x-forebay-class");
 
 /// Who presents these headers.
-pub(super) fn identity(headers: &HeaderMap, rules: &Rules) -> Result<Identity, Denial> {
-    let mut identity = if rules.keys.is_empty() {
-        Identity { tenant: TenantId(0), class: None, models: None, admin: false }
-    } else {
-        let key = key(headers).ok_or_else(|| Denial::plain(RefusalReason::Unauthenticated))?;
-        let digest: [u8; 32] = Sha256::digest(key).into();
-        let holder = rules.keys.holder(&digest);
-        holder.ok_or_else(|| Denial::plain(RefusalReason::Unauthenticated))?.clone()
-    };
+pub(crate) fn identity(headers: &HeaderMap, rules: &Rules) -> Result<Identity, Denial> {
+    let mut identity = holder(headers, rules)
+        .ok_or_else(|| Denial::plain(RefusalReason::Unauthenticated))?
+        .clone();
     if let Some(asked) = headers.get(CLASS) {
         identity.class = Some(chosen(asked.as_bytes(), identity.class, rules)?);
     }
     Ok(identity)
+}
+
+/// Whoever presents these headers. Where there are keys, a wrong one is not taken for none; where
+/// there are none, any is: official clients can't do without.
+pub(crate) fn holder<'a>(headers: &HeaderMap, rules: &'a Rules) -> Option<&'a Identity> {
+    match key(headers).filter(|_| !rules.keys.is_empty()) {
+        Some(key) => rules.keys.holder(&Sha256::digest(key).into()),
+        None => rules.anonymous.as_ref(),
+    }
 }
 
 /// The class that a client names. A key that has a class of its own may name no other.
@@ -42,7 +46,7 @@ fn chosen(asked: &[u8], own: Option<ClassId>, rules: &Rules) -> Result<ClassId, 
 }
 
 /// The key that these headers present.
-pub(crate) fn key(headers: &HeaderMap) -> Option<&[u8]> {
+fn key(headers: &HeaderMap) -> Option<&[u8]> {
     if let Some(key) = headers.get(X_API_KEY) {
         return Some(key.as_bytes());
     }

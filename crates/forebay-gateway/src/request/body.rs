@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use forebay_core::{Outcome, RefusalReason, Tokens};
-use forebay_wire::sse::{StreamScan, Usage, WholeScan};
+use forebay_core::{Moment, Outcome, RefusalReason, Tokens};
+use forebay_wire::answer::{BodyScan, Usage};
+use forebay_wire::openai::Endpoint;
+use forebay_wire::sse::StreamScan;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use http::response::Parts;
@@ -91,19 +93,19 @@ pub(super) enum Scan {
     /// A stream of events.
     Events(StreamScan),
     /// One JSON document.
-    Document(WholeScan),
+    Document(BodyScan),
 }
 
 impl Scan {
     /// For an answer with this head.
-    pub(super) fn of(head: &Parts) -> Self {
+    pub(super) fn of(endpoint: Endpoint, head: &Parts) -> Self {
         let kind = head.headers.get(CONTENT_TYPE).map(|kind| kind.as_bytes());
         let events = b"text/event-stream";
         let is_events = kind.and_then(|kind| kind.get(..events.len()));
         if is_events.is_some_and(|kind| kind.eq_ignore_ascii_case(events)) {
-            Self::Events(StreamScan::new())
+            Self::Events(StreamScan::new(endpoint.into()))
         } else {
-            Self::Document(WholeScan::new())
+            Self::Document(BodyScan::default())
         }
     }
     /// Reads the next piece.
@@ -130,6 +132,7 @@ impl Scan {
 
 /// An answer that has begun.
 pub(super) struct Begun {
+    /// Has read the first piece.
     pub(super) scan: Scan,
     pub(super) status: StatusCode,
     pub(super) first: Option<Bytes>,
@@ -152,6 +155,8 @@ pub(crate) struct RelayBody {
     timeouts: Timeouts,
     reported: u64,
     last_piece: Instant,
+    /// When the last piece with tokens came.
+    last_token: Option<Moment>,
     /// Rings when the answer has stalled, or taken too long in all.
     bell: Pin<Box<Sleep>>,
     ends_by: Instant,
@@ -183,6 +188,7 @@ impl RelayBody {
             timeouts: begun.timeouts,
             reported: 0,
             last_piece: now,
+            last_token: None,
             bell,
             ends_by,
         }
@@ -195,8 +201,7 @@ impl RelayBody {
             return Poll::Ready(self.break_off(RefusalReason::UpstreamFailed));
         }
         if let Some(first) = self.first.take() {
-            self.note(&first);
-            return Poll::Ready(Some(Ok(first)));
+            return Poll::Ready(Some(Ok(self.pass(first))));
         }
         loop {
             let Poll::Ready(frame) = Pin::new(&mut self.rest).poll_frame(cx) else {
@@ -205,8 +210,8 @@ impl RelayBody {
             match frame {
                 Some(Ok(frame)) => {
                     let Ok(piece) = frame.into_data() else { continue };
-                    self.note(&piece);
-                    return Poll::Ready(Some(Ok(piece)));
+                    self.scan.feed(&piece);
+                    return Poll::Ready(Some(Ok(self.pass(piece))));
                 }
                 Some(Err(_)) => {
                     return Poll::Ready(self.break_off(RefusalReason::UpstreamFailed));
@@ -226,19 +231,31 @@ impl RelayBody {
         }
     }
 
-    /// Reads a piece that is about to be passed on.
-    fn note(&mut self, piece: &[u8]) {
+    /// Passes a piece on. Whoever knows the length does not ask for more after the last one, so the
+    /// end is taken note of with it.
+    fn pass(&mut self, piece: Bytes) -> Bytes {
+        self.note();
+        if self.rest.is_end_stream() {
+            self.close();
+        }
+        piece
+    }
+
+    /// Takes note of a piece that was read and is about to be passed on.
+    fn note(&mut self) {
         let Some(account) = &mut self.account else { return };
         let clock = account.gateway.clock;
         let now = clock.now();
         self.worker.alive(now);
         self.last_piece = Instant::now();
-        self.scan.feed(piece);
         let Scan::Events(scan) = &self.scan else { return };
         if !scan.first_token_seen() {
             return;
         }
-        account.first_token(now);
+        match self.last_token.replace(now) {
+            None => account.first_token(now),
+            Some(before) => account.gap(now.since(before)),
+        }
         let tokens = scan.tokens_out();
         if tokens >= self.reported + PROGRESS_TOKENS {
             self.reported = tokens;
@@ -261,25 +278,35 @@ impl RelayBody {
 
     /// The worker has ended its answer.
     fn end(&mut self) -> Option<Result<Bytes, BrokenOff>> {
-        if let Scan::Events(scan) = &self.scan
-            && self.status.is_success()
-            && !(scan.done() || scan.finish_reason_seen() || scan.failed())
-        {
-            // It looks like an end, and is none: such workers close the connection when they die.
+        if self.ends_too_soon() {
             return self.break_off(RefusalReason::UpstreamFailed);
         }
+        self.close();
+        None
+    }
+
+    /// Whether what looks like an end is none: some workers close the connection when they die.
+    fn ends_too_soon(&mut self) -> bool {
+        let Scan::Events(scan) = &mut self.scan else { return false };
+        scan.end();
+        self.status.is_success() && !(scan.done() || scan.finish_reason_seen() || scan.failed())
+    }
+
+    /// Closes the account of an answer that is complete.
+    fn close(&mut self) {
+        let broken = self.ends_too_soon();
         if let Some(connection) = self.connection.take() {
             self.worker.keep(connection);
         }
-        let Some(mut account) = self.account.take() else { return None };
+        let Some(mut account) = self.account.take() else { return };
         account.record.usage = self.scan.usage();
         let counted = match &self.scan {
             Scan::Events(scan) => scan.tokens_out(),
             Scan::Document(_) => 0,
         };
-        let output = account.record.usage.as_ref().map_or(counted, |usage| usage.completion);
+        let output = account.record.usage.and_then(|usage| usage.completion).unwrap_or(counted);
         account.record.output = Tokens(output);
-        if self.scan.failed() || self.status.is_server_error() {
+        if broken || self.scan.failed() || self.status.is_server_error() {
             let outcome = if self.status.is_server_error() {
                 Outcome::ClientFault
             } else {
@@ -291,7 +318,6 @@ impl RelayBody {
         } else {
             account.close(Outcome::ClientFault, Ending::ClientFault);
         }
-        None
     }
 
     /// The worker has broken its answer off: a stream says so in its own words, and anything else

@@ -24,7 +24,7 @@ pub(super) fn offer(taken: &mut Taken, classified: Classified, record: Record) -
     record.promised = arrival.ticket.map(|ticket| ticket.promised);
     taken.first_arrived = arrival.ticket.map_or(taken.arrived, |ticket| ticket.first_arrived);
     taken.gateway.retries.offered(arrival.tenant);
-    let seat = pool.arrive(arrival, !stream);
+    let seat = pool.arrive(arrival, !stream, &record.name);
     let load = std::mem::replace(&mut taken.load, taken.gateway.held.open());
     Account::open(Arc::clone(&taken.gateway), seat, record, (text_bytes, load))
 }
@@ -38,9 +38,9 @@ pub(super) async fn decide(account: &mut Account, taken: &Taken) -> Result<Arc<W
                 let record = &mut account.record;
                 let now = taken.gateway.clock.now();
                 record.attempts = why.attempt;
-                record.dispatched.get_or_insert(now);
                 record.predicted_wait = record.predicted_wait.or(why.predicted_wait);
                 record.cached = why.candidates.first().map_or(record.cached, |it| it.cached);
+                account.dispatched(now);
                 if let Some(worker) = account.seat().pool().roster.get(id) {
                     account.record.worker = Some(Arc::clone(&worker.name));
                     return Ok(worker);
@@ -69,7 +69,8 @@ fn spill(account: &mut Account, taken: &Taken, to: PoolId) -> Result<(), Denial>
     };
     classified.arrival.ticket =
         Some(Ticket { first_arrived: taken.first_arrived, promised: taken.first_arrived });
-    let seat = classified.pool.arrive(classified.arrival, !classified.stream);
+    let name = Arc::clone(&account.record.name);
+    let seat = classified.pool.arrive(classified.arrival, !classified.stream, &name);
     account.reseat(seat, classified.text_bytes);
     Ok(())
 }

@@ -38,6 +38,7 @@ use hyper::body::Incoming;
 use crate::gateway::{Gateway, Load};
 use crate::refuse::Denial;
 use crate::rules::{Identity, Rules};
+pub(crate) use authenticate::identity;
 pub(crate) use body::ReplyBody;
 pub(crate) use decide::Retries;
 pub(crate) use settle::{Account, Ending, Record};
@@ -80,7 +81,7 @@ pub(crate) async fn serve(
     let rules = gateway.rules();
     let (mut head, body) = request.into_parts();
     let name = head::name(&mut head.headers, &gateway);
-    let mut record = Record::new(arrived, name.clone());
+    let mut record = Record::new(arrived, Arc::from(name.as_str()));
     let endpoint = Endpoint::from_path(head.uri.path());
     record.endpoint = endpoint;
     let response = match way(&gateway, &rules, head, body, (from, endpoint), record).await {
@@ -107,7 +108,7 @@ async fn way(
     let Some(endpoint) = endpoint.filter(|_| head.method == Method::POST) else {
         return Err((Denial::plain(RefusalReason::UnknownEndpoint), record));
     };
-    let identity = match authenticate::identity(&head.headers, rules) {
+    let identity = match identity(&head.headers, rules) {
         Ok(identity) => identity,
         Err(denial) => return Err((denial, record)),
     };

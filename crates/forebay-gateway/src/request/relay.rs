@@ -77,6 +77,7 @@ enum Attempt {
 /// An answer whose first piece is here.
 struct Answer {
     head: http::response::Parts,
+    scan: Scan,
     first: Option<Bytes>,
     rest: Incoming,
     connection: Connection,
@@ -105,13 +106,18 @@ async fn attempt(
         }
         let Ok(response) = sent else { return Attempt::Broke("it closed the connection") };
         worker.alive(taken.gateway.clock.now());
-        judge(response, connection, faults).await
+        judge(taken, response, connection, faults).await
     };
     within(taken.rules.timeouts.first_byte, account, begin).await
 }
 
 /// Looks at the head of a response, and waits for its first piece.
-async fn judge(response: Response<Incoming>, connection: Connection, faults: u32) -> Attempt {
+async fn judge(
+    taken: &Taken,
+    response: Response<Incoming>,
+    connection: Connection,
+    faults: u32,
+) -> Attempt {
     let (head, mut rest) = response.into_parts();
     match head.status {
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
@@ -134,14 +140,12 @@ async fn judge(response: Response<Incoming>, connection: Connection, faults: u32
             },
         }
     };
-    if faults == 0 && head.status.is_success() {
-        let mut scan = Scan::of(&head);
-        scan.feed(first.as_deref().unwrap_or_default());
-        if scan.failed() {
-            return Attempt::Broke("it failed before the first token");
-        }
+    let mut scan = Scan::of(taken.endpoint, &head);
+    scan.feed(first.as_deref().unwrap_or_default());
+    if faults == 0 && head.status.is_success() && scan.failed() {
+        return Attempt::Broke("it failed before the first token");
     }
-    Attempt::Answer(Box::new(Answer { head, first, rest, connection }))
+    Attempt::Answer(Box::new(Answer { head, scan, first, rest, connection }))
 }
 
 /// Does something within a bound of time, or until the request's worker is lost.
@@ -192,12 +196,12 @@ fn pass_on(
     worker: Arc<Worker>,
     answer: Answer,
 ) -> Response<ReplyBody> {
-    let Answer { mut head, first, rest, connection } = answer;
+    let Answer { mut head, scan, first, rest, connection } = answer;
     account.record.first_byte = Some(taken.gateway.clock.now());
     account.record.status = head.status.as_u16();
     account.unload();
     let begun = Begun {
-        scan: Scan::of(&head),
+        scan,
         status: head.status,
         first,
         rest,

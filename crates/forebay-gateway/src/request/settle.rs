@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use forebay_core::{ClassId, Moment, Outcome, PoolId, RefusalReason, Span, TenantId, Tokens};
+use forebay_wire::answer::Usage;
 use forebay_wire::openai::Endpoint;
-use forebay_wire::sse::Usage;
 
 use crate::gateway::{Gateway, Load};
 use crate::pool::Seat;
@@ -29,7 +29,7 @@ pub(crate) enum Ending {
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     /// Its name for its client.
-    pub(crate) name: String,
+    pub(crate) name: Arc<str>,
     /// What it asked for.
     pub(crate) endpoint: Option<Endpoint>,
     /// Where it was decided.
@@ -78,7 +78,7 @@ pub(crate) struct Record {
 
 impl Record {
     /// A record of a request that has come.
-    pub(super) fn new(arrived: Moment, name: String) -> Self {
+    pub(crate) fn new(arrived: Moment, name: Arc<str>) -> Self {
         Self {
             name,
             endpoint: None,
@@ -136,6 +136,7 @@ impl Account {
         record: Record,
         (text_bytes, load): (Option<u64>, Load),
     ) -> Self {
+        gateway.observe.offered(&record);
         Self { gateway, seat: Some(seat), record, text_bytes, load: Some(load) }
     }
 
@@ -146,7 +147,10 @@ impl Account {
 
     /// Moves to a seat in another pool.
     pub(super) fn reseat(&mut self, seat: Seat, text_bytes: Option<u64>) {
-        self.record.pool = Some(seat.pool().id);
+        let to = seat.pool().id;
+        if let Some(from) = self.record.pool.replace(to) {
+            self.gateway.observe.spilled(self.record.class, from, to);
+        }
         self.seat = Some(seat);
         self.text_bytes = text_bytes;
     }
@@ -164,12 +168,26 @@ impl Account {
         }
     }
 
+    /// So much time lay between two pieces with tokens.
+    pub(super) fn gap(&self, gap: Span) {
+        if let Some(pool) = self.record.pool {
+            self.gateway.observe.gap(pool, gap);
+        }
+    }
+
+    /// It was sent to a worker.
+    pub(super) fn dispatched(&mut self, now: Moment) {
+        if self.record.dispatched.is_none() {
+            self.record.dispatched = Some(now);
+            self.gateway.observe.dispatched(&self.record);
+        }
+    }
+
     /// Teaches the pool how long its model's tokens are.
     fn calibrate(&mut self) {
-        if let (Some(bytes), Some(usage), Some(seat)) =
-            (self.text_bytes, &self.record.usage, &self.seat)
-        {
-            seat.pool().ratio.learn(bytes, usage.prompt);
+        let tokens = self.record.usage.as_ref().and_then(|usage| usage.prompt);
+        if let (Some(bytes), Some(tokens), Some(seat)) = (self.text_bytes, tokens, &self.seat) {
+            seat.pool().ratio.learn(bytes, tokens);
         }
     }
 

@@ -4,6 +4,7 @@
 //! away reach the engine: the connection is closed, and the engine stops at once.
 
 use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,12 +14,15 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::Worker;
+use crate::config::{PoolTls, WorkerUrl};
 
 /// Idle connections are kept this long. The servers of most engines close theirs after five
 /// seconds, and a request that meets the closing is lost for nothing.
@@ -38,6 +42,69 @@ pub(crate) struct WorkerTls {
 impl std::fmt::Debug for WorkerTls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("WorkerTls").field("server_name", &self.server_name).finish_non_exhaustive()
+    }
+}
+
+/// Why TLS can't be spoken to a worker as configured.
+#[derive(Debug, thiserror::Error)]
+#[error("{file}: {what}\nhint: {remedy}")]
+pub struct WorkerTlsError {
+    file: String,
+    what: String,
+    remedy: &'static str,
+}
+
+impl WorkerTls {
+    /// How TLS is spoken to this worker; not at all if its URL does not say so.
+    pub(crate) fn of(meant: &PoolTls, url: &WorkerUrl) -> Result<Option<Self>, WorkerTlsError> {
+        if !url.tls {
+            return Ok(None);
+        }
+        let mut roots = RootCertStore::empty();
+        match &meant.ca {
+            Some(file) => {
+                for certificate in certificates(file)? {
+                    roots.add(certificate).map_err(|bad| unusable(file, &bad))?;
+                }
+            }
+            None => {
+                let found = rustls_native_certs::load_native_certs();
+                roots.add_parsable_certificates(found.certs);
+            }
+        }
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|bad| unusable(Path::new("TLS"), &bad))?
+            .with_root_certificates(roots);
+        let mut config = match &meant.identity {
+            None => config.with_no_client_auth(),
+            Some((cert, key)) => {
+                let chain = certificates(cert)?;
+                let secret =
+                    PrivateKeyDer::from_pem_file(key).map_err(|bad| unusable(key, &bad))?;
+                config.with_client_auth_cert(chain, secret).map_err(|bad| unusable(cert, &bad))?
+            }
+        };
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let name = meant.server_name.clone().unwrap_or_else(|| url.host.clone());
+        let server_name = ServerName::try_from(name)
+            .map_err(|bad| unusable(Path::new(&url.to_string()), &bad))?;
+        Ok(Some(Self { config: Arc::new(config), server_name }))
+    }
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, WorkerTlsError> {
+    CertificateDer::pem_file_iter(file)
+        .and_then(Iterator::collect)
+        .map_err(|bad| unusable(file, &bad))
+}
+
+fn unusable(file: &Path, bad: &dyn std::fmt::Display) -> WorkerTlsError {
+    WorkerTlsError {
+        file: file.display().to_string(),
+        what: bad.to_string(),
+        remedy: "name a readable PEM file with what it should hold, and a host name or address",
     }
 }
 

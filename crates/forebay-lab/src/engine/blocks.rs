@@ -55,6 +55,9 @@ pub(super) struct Blocks {
     stored: Vec<BlockHash>,
     /// Prefixes that ceased to be findable since the last [`Self::drain`].
     removed: Vec<BlockHash>,
+    /// What each evicted block held since the last [`Self::evicted`], copies included; `None` where
+    /// nobody asks.
+    evicted: Option<Vec<BlockHash>>,
 }
 
 impl Blocks {
@@ -78,7 +81,23 @@ impl Blocks {
             found_at: HashTable::with_capacity(count as usize),
             stored: Vec::new(),
             removed: Vec::new(),
+            evicted: None,
         }
+    }
+
+    /// The same number of blocks, all blank.
+    pub(super) fn emptied(&self) -> Self {
+        Self { evicted: self.evicted.as_ref().map(|_| Vec::new()), ..Self::new(self.count()) }
+    }
+
+    /// Remembers from now on what each evicted block held.
+    pub(super) fn watch_evictions(&mut self) {
+        self.evicted = Some(Vec::new());
+    }
+
+    /// What was evicted since the last call, in order, if it is remembered.
+    pub(super) fn evicted(&mut self) -> impl Iterator<Item = BlockHash> {
+        self.evicted.iter_mut().flat_map(|evicted| evicted.drain(..))
     }
 
     /// Number of all blocks.
@@ -173,6 +192,9 @@ impl Blocks {
         debug_assert_ne!(block, NONE, "a block was taken where none is free");
         self.unlink(block);
         let Block { hash, twin, .. } = self.all[block as usize];
+        if let Some(evicted) = &mut self.evicted {
+            evicted.push(hash);
+        }
         match self.found_at.find_entry(spread(hash), |&first| first == block) {
             Ok(first) if twin == NONE => {
                 first.remove();

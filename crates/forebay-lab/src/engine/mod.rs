@@ -11,6 +11,7 @@ mod step_time;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 pub use preset::{Preset, PresetError, PresetFault};
@@ -76,6 +77,22 @@ pub enum Output {
     Removed(Arc<[BlockHash]>),
     /// Nothing more before this moment, or before the next input if `None`.
     Sleep(Option<Moment>),
+}
+
+/// What became of one copy of a block, or of several of one job. The same prefix may be stored in
+/// several copies, each of which is removed on its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CopyChange {
+    /// These of the job's prompt's full blocks, by place, now hold what their hashes say. Blocks
+    /// that it found in the cache are not among them.
+    Stored {
+        /// The job.
+        job: u64,
+        /// Places in the job's `blocks`.
+        blocks: Range<usize>,
+    },
+    /// A block that held this prefix is reused for something else.
+    Removed(BlockHash),
 }
 
 /// Figures of an engine, as its metrics would show them.

@@ -20,7 +20,7 @@ use forebay_core::{BlockHash, Moment, Span};
 
 use super::blocks::Blocks;
 use super::step_time::StepTime;
-use super::{Gauges, Input, Job, Output, Preset};
+use super::{CopyChange, Gauges, Input, Job, Output, Preset};
 
 /// A job inside the engine.
 #[derive(Clone, Debug)]
@@ -111,6 +111,8 @@ pub struct Engine {
     blocked: bool,
     preemptions_total: u64,
     outputs: VecDeque<Output>,
+    /// What became of each copy of a block since the driver last asked; `None` where it never asks.
+    copies: Option<Vec<CopyChange>>,
 }
 
 impl Engine {
@@ -141,6 +143,7 @@ impl Engine {
             blocked: false,
             preemptions_total: 0,
             outputs: VecDeque::new(),
+            copies: None,
         }
     }
 
@@ -155,6 +158,28 @@ impl Engine {
         self.slowdown = factor;
     }
 
+    /// Remembers from now on what becomes of each copy of a block. [`Output::Stored`] and
+    /// [`Output::Removed`] say only whether a prefix can be found; vLLM's KV events tell of copies.
+    pub fn watch_copies(&mut self) {
+        self.copies = Some(Vec::new());
+        self.blocks.watch_evictions();
+    }
+
+    /// What became of copies since the last call, in the order in which it happened.
+    pub fn copies(&mut self) -> impl Iterator<Item = CopyChange> {
+        self.copies.iter_mut().flat_map(|copies| copies.drain(..))
+    }
+
+    /// Empties the cache, unless a job holds a block, and says whether it did: vLLM's
+    /// `/reset_prefix_cache`. The driver must tell others: no [`Output::Removed`] follows.
+    pub fn clear_cache(&mut self) -> bool {
+        let is_idle = self.blocks.free() == self.blocks.count();
+        if is_idle {
+            self.blocks = self.blocks.emptied();
+        }
+        is_idle
+    }
+
     /// Loses all jobs, the cache and the counters, as a process that dies and restarts does, and
     /// says which jobs were lost: those that ran, then those that waited, each in order. What was
     /// not yet polled is lost, too. The driver must tell others that the cache is empty: no
@@ -165,7 +190,8 @@ impl Engine {
         let lost = slots.map(|slot| self.job(slot).id).collect();
         self.step = None;
         self.ready_at = Moment::MAX;
-        self.blocks = Blocks::new(self.blocks.count());
+        self.blocks = self.blocks.emptied();
+        self.copies.iter_mut().for_each(Vec::clear);
         self.jobs.clear();
         self.vacant.clear();
         self.waiting.clear();

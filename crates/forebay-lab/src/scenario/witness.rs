@@ -152,8 +152,12 @@ impl Watched {
                 self.lost(worker);
                 self.workers.remove(&worker);
             }
-            Observation::Draining => {
+            Observation::Lost => {
+                self.lost(worker);
                 self.workers.insert(worker, false);
+            }
+            Observation::Draining(yes) => {
+                self.workers.insert(worker, !yes);
             }
             Observation::Healthy(yes) => {
                 self.workers.entry(worker).and_modify(|takes| *takes = *yes);

@@ -113,27 +113,34 @@ impl TokenIds {
     /// Counts; `None` if there is anything else in the text. A number is where digits begin.
     fn of(text: &[u8]) -> Option<Self> {
         // Most texts are told by their first byte.
-        let first = text.iter().find(|&&byte| !is_space(byte));
-        if first.is_some_and(|&byte| !is_plain(byte)) {
+        let mut ids = Self { numbers: 0, lists: 0 };
+        let Some(&first) = text.first() else { return Some(ids) };
+        if !is_plain(first) {
             return None;
         }
-        let (mut numbers, mut lists) = (0, 0);
-        let mut after_digit = 0;
-        for chunk in text.chunks(CHUNK) {
-            if chunk.iter().fold(false, |other, &byte| other | !is_plain(byte)) {
-                return None;
-            }
-            let digits = |sum: u8, &byte: &u8| sum + u8::from(byte.is_ascii_digit());
-            let pairs = chunk.iter().zip(&chunk[1..]).fold(0_u8, |sum, (&left, &right)| {
-                sum + u8::from(left.is_ascii_digit() & right.is_ascii_digit())
-            });
-            // Each number has one digit more than it has pairs of digits.
-            let pairs = pairs + after_digit * u8::from(chunk[0].is_ascii_digit());
-            numbers += u64::from(chunk.iter().fold(0, digits)) - u64::from(pairs);
-            lists += u64::from(chunk.iter().fold(0_u8, |sum, &byte| sum + u8::from(byte == b'[')));
-            after_digit = u8::from(chunk[chunk.len() - 1].is_ascii_digit());
+        // A comma before the first byte changes nothing, and then each byte has one before it.
+        ids.add(b",", &[first])?;
+        let (befores, rest) = text[..text.len() - 1].as_chunks::<CHUNK>();
+        let (chunks, last) = text[1..].as_chunks::<CHUNK>();
+        for (before, chunk) in befores.iter().zip(chunks) {
+            ids.add(before, chunk)?;
         }
-        Some(Self { numbers, lists })
+        ids.add(rest, last)?;
+        Some(ids)
+    }
+
+    /// Counts in at most [`CHUNK`] bytes, each with the byte before it.
+    #[inline]
+    fn add(&mut self, before: &[u8], chunk: &[u8]) -> Option<()> {
+        let (mut other, mut numbers, mut lists) = (false, 0_u8, 0_u8);
+        for (&before, &byte) in before.iter().zip(chunk) {
+            other |= !is_plain(byte);
+            numbers += u8::from(byte.is_ascii_digit() & !before.is_ascii_digit());
+            lists += u8::from(byte == b'[');
+        }
+        self.numbers += u64::from(numbers);
+        self.lists += u64::from(lists);
+        (!other).then_some(())
     }
 }
 

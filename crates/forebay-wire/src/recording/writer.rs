@@ -68,6 +68,17 @@ impl<W: Write> Writer<W> {
         self.flush_body(&length)
     }
 
+    /// Ends the recording after what was written so far, as its bound does: whoever gives the records
+    /// has lost some.
+    pub fn cut(&mut self) {
+        self.cut = true;
+    }
+
+    /// Hands everything so far to what is beneath, down to its own buffers.
+    pub fn flush(&mut self) -> Result<(), RecordingError> {
+        Ok(self.out.flush()?)
+    }
+
     /// Whether the bound was reached, so that records are missing.
     pub fn is_cut(&self) -> bool {
         self.cut

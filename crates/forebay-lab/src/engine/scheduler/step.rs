@@ -5,8 +5,8 @@ use std::sync::Arc;
 use forebay_core::Moment;
 
 use super::{Engine, Seat, Step};
-use crate::engine::Output;
 use crate::engine::step_time::Work;
+use crate::engine::{CopyChange, Output};
 
 impl Engine {
     /// Decides what the next step computes, and starts it unless there is nothing to do.
@@ -150,12 +150,22 @@ impl Engine {
             job.table.push(self.blocks.take());
         }
         let full = (job.computed.min(job.prompt) / self.block_size) as usize;
-        for place in first_unhashed..full.min(job.hashes.len()) {
+        let published = first_unhashed..full.min(job.hashes.len());
+        for place in published.clone() {
             self.blocks.publish(job.table[place], job.hashes[place]);
+        }
+        if let Some(copies) = &mut self.copies {
+            copies.extend(self.blocks.evicted().map(CopyChange::Removed));
+            if !published.is_empty() {
+                copies.push(CopyChange::Stored { job: job.id, blocks: published });
+            }
         }
     }
 
     fn tell_blocks(&mut self) {
+        if let Some(copies) = &mut self.copies {
+            copies.extend(self.blocks.evicted().map(CopyChange::Removed));
+        }
         let (removed, stored) = self.blocks.drain();
         if !removed.is_empty() {
             self.outputs.push_back(Output::Removed(Arc::from(&removed[..])));

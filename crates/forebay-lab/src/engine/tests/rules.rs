@@ -1,9 +1,9 @@
 //! Tells the rules of the scheduler, one by one.
 
-use forebay_core::{Moment, Span};
+use forebay_core::{BlockHash, Moment, Span};
 
 use super::{Bench, admitted, job, removed, small_preset, step_of, stored, tokens};
-use crate::engine::{Engine, Input, Job, Output, Preset};
+use crate::engine::{CopyChange, Engine, Input, Job, Output, Preset};
 
 #[test]
 fn a_prompt_is_computed_in_chunks_of_the_budget_and_its_last_step_yields_the_first_token() {
@@ -438,4 +438,33 @@ fn an_early_wake_up_does_nothing() {
     bench.now = Moment(3);
     assert_eq!(bench.tell(Input::Elapsed), []);
     assert_eq!(bench.wake, end);
+}
+
+#[test]
+fn every_copy_is_told_of_where_copies_are_watched() {
+    let stored = |job, blocks| CopyChange::Stored { job, blocks };
+    let preset = Preset { kv_tokens: 16, ..small_preset() };
+    let mut bench = Bench::new(&preset);
+    bench.engine.watch_copies();
+    bench.submit(job(1, 8, 1, 1));
+    bench.rest();
+    assert_eq!(bench.engine.copies().collect::<Vec<_>>(), [stored(1, 0..2)]);
+    // The first block is found, the second is computed again.
+    bench.submit(job(2, 8, 1, 1));
+    bench.rest();
+    assert_eq!(bench.engine.copies().collect::<Vec<_>>(), [stored(2, 1..2)]);
+    bench.submit(job(3, 16, 1, 3));
+    let removed = |hash| CopyChange::Removed(BlockHash(hash));
+    let copies: Vec<_> = bench.engine.copies().collect();
+    assert_eq!(copies, [removed(1_001), removed(1_001), removed(1_000), stored(3, 0..4)]);
+}
+
+#[test]
+fn a_cache_is_cleared_only_while_nobody_holds_a_block() {
+    let mut bench = Bench::new(&small_preset());
+    bench.submit(job(1, 8, 2, 1));
+    assert!(!bench.engine.clear_cache());
+    bench.rest();
+    assert!(bench.engine.clear_cache());
+    assert_eq!(bench.submit(job(2, 9, 1, 1))[0], admitted(2, 0));
 }

@@ -20,7 +20,7 @@ impl World<'_> {
             }
             Happening::Drained(who) => {
                 for worker in who.places(workers) {
-                    self.tell_of(worker, Observation::Draining);
+                    self.tell_of(worker, Observation::Draining(true));
                 }
             }
             Happening::CapacityTold(who) => {

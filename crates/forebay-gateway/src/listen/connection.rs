@@ -1,0 +1,260 @@
+//! Carries one connection, from its first byte to its end.
+//!
+//! hyper's two protocols are driven directly. `hyper_util::server::conn::auto` would choose between
+//! them as well, but hides HTTP/1's bound on the bytes of headers, and gives the socket back to
+//! nobody who has something left to say on it.
+
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Response, Version};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use super::counts::count;
+use super::pulse::{Doing, Order, Pulse, Watched};
+use super::reply::{Reply, Running, TOO_SLOW};
+use super::tls::{Fingerprint, HTTP2};
+use super::vet::vet;
+use super::{ConnectionCounts, DEFAULT_HEADERS_MAX, Handle, Listening, Peer};
+
+/// What every HTTP/2 connection begins with, RFC 9113 §3.4.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// How often a busy HTTP/2 connection is asked whether it still lives, and how long it may take to
+/// say so. TCP's own keep-alive does the same for HTTP/1.
+const PING_EVERY: Duration = Duration::from_secs(20);
+const PONG_WITHIN: Duration = Duration::from_secs(20);
+
+/// Streams that a client opened and reset before they were looked at, and streams reset because
+/// the client broke a rule: more of them at once end its connection. h2's own defaults, pinned:
+/// they are what stops "rapid reset" (CVE-2023-44487) and "made you reset" (CVE-2025-8671).
+const PENDING_RESETS_MAX: usize = 20;
+const LOCAL_RESETS_MAX: usize = 1024;
+
+/// How long the refusal of a slow header may take to send.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// What the connections of a lane share.
+pub(super) struct Desk<H> {
+    handle: Arc<H>,
+    http1: http1::Builder,
+    http2: http2::Builder<TokioExecutor>,
+    tls: Option<TlsAcceptor>,
+    lane: usize,
+    pub(super) counts: Arc<ConnectionCounts>,
+    /// Answers ask the client to come back on another connection, since this one ends soon.
+    pub(super) closing: AtomicBool,
+}
+
+impl<H: Handle> Desk<H> {
+    pub(super) fn new(
+        listening: &Listening,
+        lane: usize,
+        handle: Arc<H>,
+        counts: Arc<ConnectionCounts>,
+    ) -> Self {
+        let mut http1 = http1::Builder::new();
+        http1
+            .header_read_timeout(None)
+            .half_close(false)
+            .max_header_size(listening.headers_bytes_max)
+            .max_buf_size(listening.buffer_bytes_max.max(listening.headers_bytes_max).max(8192));
+        if listening.headers_max != DEFAULT_HEADERS_MAX {
+            http1.max_headers(listening.headers_max);
+        }
+        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        http2
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(listening.streams_max)
+            .max_header_list_size(u32::try_from(listening.headers_bytes_max).unwrap_or(u32::MAX))
+            .max_pending_accept_reset_streams(PENDING_RESETS_MAX)
+            .max_local_error_reset_streams(LOCAL_RESETS_MAX)
+            .keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(PONG_WITHIN);
+        let tls = listening.tls.clone().map(TlsAcceptor::from);
+        let closing = AtomicBool::new(false);
+        Self { handle, http1, http2, tls, lane, counts, closing }
+    }
+}
+
+/// Carries a connection until it ends.
+pub(super) async fn carry<H: Handle>(
+    desk: Arc<Desk<H>>,
+    socket: TcpStream,
+    addr: SocketAddr,
+    pulse: Arc<Pulse>,
+) {
+    poll_fn(|context| {
+        pulse.belong_to(context);
+        Poll::Ready(())
+    })
+    .await;
+    let mut peer = Peer { addr, lane: desk.lane, certificate: None };
+    let Some(tls) = &desk.tls else {
+        return speak(&desk, Watched::new(socket, Arc::clone(&pulse)), peer, pulse).await;
+    };
+    pulse.greet();
+    let Some(Ok(socket)) = unless_ordered(&pulse, tls.accept(socket)).await else {
+        count(&desk.counts.handshake_failed_total);
+        return;
+    };
+    pulse.greeted();
+    let session = socket.get_ref().1;
+    peer.certificate = session.peer_certificates().and_then(<[_]>::first).map(Fingerprint::of);
+    let multiplexed = session.alpn_protocol() == Some(HTTP2);
+    let socket = Watched::new(socket, Arc::clone(&pulse));
+    if multiplexed {
+        speak_http2(&desk, socket, peer, pulse).await;
+    } else {
+        speak(&desk, socket, peer, pulse).await;
+    }
+}
+
+/// Finds out which protocol the client speaks, and speaks it.
+async fn speak<H, I>(desk: &Arc<Desk<H>>, mut io: Watched<I>, peer: Peer, pulse: Arc<Pulse>)
+where
+    H: Handle,
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let greeting = poll_fn(|context| io.poll_begins_with(context, PREFACE));
+    match unless_ordered(&pulse, greeting).await {
+        Some(Ok(true)) => speak_http2(desk, io, peer, pulse).await,
+        Some(Ok(false)) => speak_http1(desk, io, peer, pulse).await,
+        None if pulse.doing() == Doing::Header => say_too_slow(io).await,
+        Some(Err(_)) | None => {}
+    }
+}
+
+async fn speak_http1<H, I>(desk: &Arc<Desk<H>>, io: Watched<I>, peer: Peer, pulse: Arc<Pulse>)
+where
+    H: Handle,
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let seat = Seat::new(desk, peer, &pulse);
+    let service = service_fn(move |request| answer(seat.begin(), request));
+    let mut connection = desk.http1.serve_connection(TokioIo::new(io), service);
+    match drive(&pulse, &mut connection, http1::Connection::graceful_shutdown).await {
+        Ended::Itself(Err(error)) if error.is_parse() => count(&desk.counts.bad_requests_total),
+        Ended::Itself(_) | Ended::Cut => {}
+        Ended::TooSlow => say_too_slow(connection.into_parts().io.into_inner()).await,
+    }
+}
+
+async fn speak_http2<H, I>(desk: &Arc<Desk<H>>, io: Watched<I>, peer: Peer, pulse: Arc<Pulse>)
+where
+    H: Handle,
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    pulse.multiplex();
+    let seat = Seat::new(desk, peer, &pulse);
+    let service = service_fn(move |request| answer(seat.begin(), request));
+    let mut connection = desk.http2.serve_connection(TokioIo::new(io), service);
+    // Whatever it was, hyper has told the client; and its streams end with it.
+    let _ = drive(&pulse, &mut connection, http2::Connection::graceful_shutdown).await;
+}
+
+/// How a connection ended.
+enum Ended {
+    Itself(hyper::Result<()>),
+    TooSlow,
+    Cut,
+}
+
+/// Runs a connection, and does to it what its lane orders.
+async fn drive<C>(pulse: &Pulse, connection: &mut C, finish: impl Fn(Pin<&mut C>)) -> Ended
+where
+    C: Future<Output = hyper::Result<()>> + Unpin,
+{
+    poll_fn(|context| {
+        loop {
+            if let Poll::Ready(result) = Pin::new(&mut *connection).poll(context) {
+                return Poll::Ready(Ended::Itself(result));
+            }
+            match (pulse.take_order(), pulse.doing()) {
+                (Order::CloseIdle, Doing::Idle) | (Order::Finish, _) => {
+                    finish(Pin::new(&mut *connection));
+                }
+                (Order::RefuseHeader, Doing::Header) => return Poll::Ready(Ended::TooSlow),
+                (Order::Cut, _) => return Poll::Ready(Ended::Cut),
+                _ => return Poll::Pending,
+            }
+        }
+    })
+    .await
+}
+
+/// Does what comes before the first request, unless the lane wants the connection ended.
+async fn unless_ordered<F: Future>(pulse: &Pulse, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        if let Poll::Ready(output) = future.as_mut().poll(context) {
+            return Poll::Ready(Some(output));
+        }
+        match (pulse.take_order(), pulse.doing()) {
+            (Order::CloseIdle, Doing::Idle)
+            | (Order::RefuseHeader, Doing::Header)
+            | (Order::Cut, _) => Poll::Ready(None),
+            _ => Poll::Pending,
+        }
+    })
+    .await
+}
+
+async fn say_too_slow<I: AsyncRead + AsyncWrite + Unpin>(mut io: Watched<I>) {
+    let words = async {
+        io.write_all(TOO_SLOW).await?;
+        io.shutdown().await
+    };
+    // Whether it arrives is up to the client.
+    let _ = timeout(LAST_WORDS, words).await;
+}
+
+/// What the requests of one connection share.
+struct Seat<H> {
+    desk: Arc<Desk<H>>,
+    peer: Peer,
+    pulse: Arc<Pulse>,
+}
+
+impl<H> Seat<H> {
+    fn new(desk: &Arc<Desk<H>>, peer: Peer, pulse: &Arc<Pulse>) -> Arc<Self> {
+        Arc::new(Self { desk: Arc::clone(desk), peer, pulse: Arc::clone(pulse) })
+    }
+
+    /// Counts a request in, before anything waits.
+    fn begin(self: &Arc<Self>) -> (Arc<Self>, Running) {
+        (Arc::clone(self), Running::new(Arc::clone(&self.pulse)))
+    }
+}
+
+/// The way from hyper to the handler.
+async fn answer<H: Handle>(
+    (seat, running): (Arc<Seat<H>>, Running),
+    request: Request<Incoming>,
+) -> Result<Response<Reply<H::Body>>, Infallible> {
+    let desk = &*seat.desk;
+    let over_http1 = request.version() < Version::HTTP_2;
+    if let Err(fault) = vet(&request) {
+        count(&desk.counts.bad_requests_total);
+        return Ok(Reply::refusing(fault, over_http1, running));
+    }
+    let mut response = Reply::of_handler(desk.handle.handle(request, &seat.peer).await, running);
+    if over_http1 && desk.closing.load(Ordering::Relaxed) {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    Ok(response)
+}

@@ -1,0 +1,348 @@
+//! Puts the gateway together from its configuration, and runs it until it is told to stop.
+//!
+//! Two kinds of threads: *lanes* carry connections with everything that happens on them, and the
+//! *house*, the thread that calls [`serve`], takes connections in, wakes the cores, watches the
+//! workers and listens for signals.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use forebay_core::{Observation, PoolId, RefusalReason};
+use forebay_wire::openai::Endpoint;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use tokio::runtime;
+use tokio::task::AbortHandle;
+
+use crate::admin;
+use crate::clock::Clock;
+use crate::config::{Access, Config, ConfigError};
+use crate::gateway::Gateway;
+use crate::listen::signals::obey_signals;
+use crate::listen::tls::{Tls, TlsClients, TlsError, TlsFiles};
+use crate::listen::{Bound, ConnectionCounts, Handle, Listening, Peer, Phase, Stop, StopTimes};
+use crate::observe::{AccessLog, LogTo, Observe};
+use crate::pool::{Pool, PoolParts};
+use crate::record::{Recordings, Start, UnwritableRecording};
+use crate::refuse::Denial;
+use crate::request::{self, From, ReplyBody};
+use crate::rules::Rules;
+use crate::tickets;
+use crate::workers::WorkerParts;
+use crate::workers::connect::{WorkerTls, WorkerTlsError};
+
+/// Why the gateway could not run: what, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The address can't be listened on.
+    #[error(
+        "{addr}: {source}\nhint: see that the port is free and may be used, or listen elsewhere"
+    )]
+    Bind {
+        /// The address.
+        addr: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The certificates of the gateway can't be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// TLS to workers can't be spoken as configured.
+    #[error(transparent)]
+    WorkerTls(#[from] WorkerTlsError),
+    /// The folder for recordings can't be used.
+    #[error(transparent)]
+    Recording(#[from] UnwritableRecording),
+    /// The system refuses something that every program needs.
+    #[error("{what}: {source}\nhint: see what the system's limits on threads and files are")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A new configuration could not be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
+fn system(what: &'static str) -> impl FnOnce(io::Error) -> ServeError {
+    move |source| ServeError::System { what, source }
+}
+
+/// A gateway that runs in the background.
+#[derive(Debug)]
+pub struct Running {
+    addr: SocketAddr,
+    stop: Stop,
+    house: Option<JoinHandle<Result<(), ServeError>>>,
+}
+
+impl Running {
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Asks it to stop; asked again it hurries.
+    pub fn ask_to_stop(&self) {
+        self.stop.ask();
+    }
+
+    /// Stops it, and waits until it has ended.
+    pub fn stop(mut self) -> Result<(), ServeError> {
+        self.stop.ask();
+        self.wait()
+    }
+
+    fn wait(&mut self) -> Result<(), ServeError> {
+        match self.house.take().map(JoinHandle::join) {
+            None => Ok(()),
+            Some(Ok(ended)) => ended,
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.house.is_some() {
+            (0..3).for_each(|_| self.stop.ask());
+            drop(self.wait());
+        }
+    }
+}
+
+/// Runs a gateway in the background. Signals are not listened to.
+pub fn start(config: Config) -> Result<Running, ServeError> {
+    let built = Built::of(config)?;
+    let (addr, stop) = (built.bound.local_addr(), Stop::default());
+    let told = stop.clone();
+    let house = std::thread::Builder::new()
+        .name("house".to_owned())
+        .spawn(move || built.run(&told, None))
+        .map_err(system("a thread can't be started"))?;
+    Ok(Running { addr, stop, house: Some(house) })
+}
+
+/// Runs a gateway until a signal has stopped it. `file` is read again at SIGHUP and whenever it
+/// changes; `listening` is called once connections are taken.
+pub fn serve(
+    config: Config,
+    file: Option<PathBuf>,
+    listening: impl FnOnce(SocketAddr),
+) -> Result<(), ServeError> {
+    let built = Built::of(config)?;
+    listening(built.bound.local_addr());
+    built.run(&Stop::default(), Some(file))
+}
+
+/// A gateway that is put together, and listens to nobody yet.
+struct Built {
+    gateway: Arc<Gateway>,
+    config: Config,
+    bound: Bound,
+    counts: Arc<ConnectionCounts>,
+    recordings: Option<Recordings>,
+}
+
+impl Built {
+    fn of(config: Config) -> Result<Self, ServeError> {
+        let clock = Clock::start();
+        let lanes = lanes(&config);
+        let mut recordings = match &config.record {
+            None => None,
+            Some(to) => {
+                Some(Recordings::prepare(&to.dir, to.bytes_max, config.pools.len(), &clock)?)
+            }
+        };
+        let mut pools = Vec::new();
+        for nth in 0..config.pools.len() {
+            pools.push(pool(&config, nth, (lanes, clock), recordings.as_mut())?);
+        }
+        let secret = match &config.ticket_secret {
+            Some(secret) => secret.0.clone(),
+            None => tickets::random_secret().map_err(system("no random bytes can be had"))?,
+        };
+        let rules = Rules::of(&config, secret);
+        let mut observe = Observe::new(config.pools.iter().map(|pool| pool.name.as_str()), &rules);
+        if config.log.access == Access::Json {
+            let to = config.log.file.clone().map_or(LogTo::Stderr, LogTo::File);
+            let log =
+                AccessLog::open(to, clock).map_err(system("the access log can't be opened"))?;
+            observe = observe.with_access_log(log);
+        }
+        if let Some(recordings) = &recordings {
+            observe = observe.with_recordings(recordings.states());
+        }
+        let gateway = Gateway::new(clock, pools, rules, observe);
+        let bound = listening(&config, lanes)?
+            .bind()
+            .map_err(|source| ServeError::Bind { addr: config.listen.address, source })?;
+        let counts = Arc::default();
+        Ok(Self { gateway: Arc::new(gateway), config, bound, counts, recordings })
+    }
+
+    /// Runs until stopped, on the thread that it is called on. With a file (or `None` in its place)
+    /// signals are obeyed.
+    fn run(self, stop: &Stop, signals: Option<Option<PathBuf>>) -> Result<(), ServeError> {
+        let house = runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(system("a runtime can't be made"))?;
+        house.block_on(async {
+            let chores = self.chores(stop, signals)?;
+            let served = self.bound.serve(
+                Arc::new(Door { gateway: Arc::clone(&self.gateway) }),
+                self.counts,
+                stop.clone(),
+            );
+            let served = served.await.map_err(system("connections can't be taken"))?;
+            chores.iter().for_each(AbortHandle::abort);
+            if let Some(recordings) = self.recordings {
+                self.gateway.pools.iter().for_each(|pool| pool.forget_diary());
+                recordings.finish();
+            }
+            if served.cut > 0 {
+                tracing::warn!(requests = served.cut, "requests were cut at the end");
+            }
+            Ok(())
+        })
+    }
+
+    /// Everything that goes on beside the connections.
+    fn chores(
+        &self,
+        stop: &Stop,
+        signals: Option<Option<PathBuf>>,
+    ) -> Result<Vec<AbortHandle>, ServeError> {
+        let mut chores = Vec::new();
+        for (pool, meant) in self.gateway.pools.iter().zip(&self.config.pools) {
+            chores.push(tokio::spawn(Arc::clone(pool).keep_awake()).abort_handle());
+            for url in &meant.workers {
+                let tls = WorkerTls::of(&meant.tls, url)?;
+                let headers = meant.headers.clone();
+                let worker = pool.roster.join(WorkerParts { url: url.clone(), headers, tls });
+                pool.observe(worker.id, Observation::Joined(meant.profile));
+            }
+        }
+        chores.push(tokio::spawn(leave(Arc::clone(&self.gateway), stop.clone())).abort_handle());
+        if let Some(_file) = signals {
+            let obeyed = obey_signals(stop.clone(), || {});
+            chores.push(tokio::spawn(async { drop(obeyed.await) }).abort_handle());
+        }
+        Ok(chores)
+    }
+}
+
+/// One pool of the configuration, with its diary if there is one.
+fn pool(
+    config: &Config,
+    nth: usize,
+    (lanes, clock): (usize, Clock),
+    recordings: Option<&mut Recordings>,
+) -> Result<Arc<Pool>, ServeError> {
+    let (id, meant) = (PoolId(nth as u16), &config.pools[nth]);
+    let (settings, seed) = (config.settings(id), nth as u64);
+    let classes = names(config.service.classes.iter().map(|class| &class.name));
+    let tenants = names(config.service.tenants.iter().map(|tenant| &tenant.name));
+    let start = Start {
+        pool: &meant.name,
+        settings: &settings,
+        seed,
+        classes: &classes,
+        tenants: &tenants,
+    };
+    let diary = match recordings {
+        None => None,
+        Some(recordings) => Some(recordings.begin(&start)?),
+    };
+    let parts = PoolParts {
+        id,
+        name: meant.name.clone(),
+        settings,
+        seed,
+        bytes_per_token: meant.bytes_per_token,
+        lanes,
+        diary,
+    };
+    Ok(Arc::new(Pool::new(parts, clock)))
+}
+
+fn names<'a>(of: impl Iterator<Item = &'a String>) -> Vec<String> {
+    of.cloned().collect()
+}
+
+/// Follows a stop through its stages.
+async fn leave(gateway: Arc<Gateway>, stop: Stop) {
+    stop.reached(Phase::Unready).await;
+    gateway.leave();
+    stop.reached(Phase::Draining).await;
+    gateway.pools.iter().for_each(|pool| pool.close());
+    stop.reached(Phase::Ending).await;
+    gateway.pools.iter().for_each(|pool| pool.end());
+}
+
+fn lanes(config: &Config) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    config.listen.threads.unwrap_or_else(cores).max(1)
+}
+
+/// The listener's part of the configuration.
+fn listening(config: &Config, lanes: usize) -> Result<Listening, ServeError> {
+    let listen = &config.listen;
+    let tls = match &listen.tls {
+        None => None,
+        Some(files) => {
+            let clients = files.client_ca.clone();
+            let files = TlsFiles {
+                certificates: files.cert.clone(),
+                key: files.key.clone(),
+                clients: clients.map(|authorities| TlsClients { authorities, required: true }),
+            };
+            Some(Arc::clone(&Tls::load(files)?.config))
+        }
+    };
+    Ok(Listening {
+        addr: listen.address,
+        tls,
+        connections_max: Some(listen.connections_max),
+        connections_per_peer_max: listen.connections_per_peer_max,
+        headers_bytes_max: listen.headers_bytes_max,
+        headers_max: listen.headers_max,
+        header_time_max: listen.header_time_max,
+        idle_time_max: listen.idle_time_max,
+        streams_max: listen.streams_max,
+        lanes: Some(lanes),
+        stop: StopTimes {
+            notice: Duration::ZERO,
+            drain_max: config.timeouts.drain_max,
+            ..StopTimes::default()
+        },
+        ..Listening::default()
+    })
+}
+
+/// Hands each request to whoever answers it.
+struct Door {
+    gateway: Arc<Gateway>,
+}
+
+impl Handle for Door {
+    type Body = ReplyBody;
+
+    async fn handle(&self, request: Request<Incoming>, peer: &Peer) -> Response<ReplyBody> {
+        let from = From { peer: peer.addr, lane: peer.lane };
+        if Endpoint::from_path(request.uri().path()).is_none() {
+            let (head, _body) = request.into_parts();
+            let page = admin::page(&self.gateway, &head, from);
+            let unknown = || Denial::plain(RefusalReason::UnknownEndpoint).response(None);
+            return page.unwrap_or_else(unknown);
+        }
+        request::serve(Arc::clone(&self.gateway), request, from).await
+    }
+}

@@ -1,0 +1,218 @@
+//! Reads what an OpenAI-like endpoint answers: the chunks of a stream, or one object.
+//!
+//! Only what the record needs is read, and unknown fields of any shape are passed over: engines and
+//! gateways add their own.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// How many bytes of an error are kept.
+const ERROR_BYTES_MAX: usize = 300;
+
+/// What one chunk, or an answer that is no stream, says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Said {
+    /// It holds a token: text, reasoning, or a call of a tool.
+    pub(super) has_token: bool,
+    /// It says why the generation ended.
+    pub(super) is_finished: bool,
+    /// The error that it holds, cut to a line.
+    pub(super) error: Option<String>,
+    /// `usage.prompt_tokens`.
+    pub(super) prompt_tokens: Option<u64>,
+    /// `usage.completion_tokens`.
+    pub(super) output_tokens: Option<u64>,
+    /// `usage.prompt_tokens_details.cached_tokens`.
+    pub(super) cached_tokens: Option<u64>,
+}
+
+/// Reads one object; `None` where it is not JSON, or not of the protocol's shape.
+pub(super) fn read(json: &[u8]) -> Option<Said> {
+    let object: Object = serde_json::from_slice(json).ok()?;
+    let usage = object.usage.unwrap_or_default();
+    let choices = object.choices.unwrap_or_default();
+    Some(Said {
+        has_token: choices.iter().any(Choice::has_token),
+        is_finished: choices.iter().any(|choice| choice.finish_reason.0),
+        error: object.error.map(|error| excerpt(error.get().as_bytes())),
+        prompt_tokens: usage.prompt_tokens,
+        output_tokens: usage.completion_tokens,
+        cached_tokens: usage.prompt_tokens_details.and_then(|details| details.cached_tokens),
+    })
+}
+
+/// The first bytes of an answer as a line of text.
+pub(super) fn excerpt(bytes: &[u8]) -> String {
+    let head = &bytes[..bytes.len().min(ERROR_BYTES_MAX)];
+    String::from_utf8_lossy(head).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[derive(Deserialize)]
+struct Object<'a> {
+    choices: Option<Vec<Choice>>,
+    usage: Option<Usage>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    #[serde(default)]
+    text: Filled,
+    delta: Option<Piece>,
+    message: Option<Piece>,
+    #[serde(default)]
+    finish_reason: Filled,
+}
+
+impl Choice {
+    fn has_token(&self) -> bool {
+        let pieces = [&self.delta, &self.message];
+        self.text.0 || pieces.into_iter().flatten().any(Piece::has_token)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(default)]
+#[derive(Default)]
+struct Piece {
+    content: Filled,
+    reasoning: Filled,
+    reasoning_content: Filled,
+    tool_calls: Filled,
+}
+
+impl Piece {
+    fn has_token(&self) -> bool {
+        self.content.0 || self.reasoning.0 || self.reasoning_content.0 || self.tool_calls.0
+    }
+}
+
+#[derive(Default, Deserialize)]
+struct Usage {
+    prompt_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
+    prompt_tokens_details: Option<Details>,
+}
+
+#[derive(Deserialize)]
+struct Details {
+    cached_tokens: Option<u64>,
+}
+
+/// Whether a value is there and not empty, whatever its type.
+#[derive(Default)]
+struct Filled(bool);
+
+impl<'de> Deserialize<'de> for Filled {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(FilledVisitor)
+    }
+}
+
+struct FilledVisitor;
+
+impl<'de> Visitor<'de> for FilledVisitor {
+    type Value = Filled;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+    fn visit_unit<E>(self) -> Result<Filled, E> {
+        Ok(Filled(false))
+    }
+    fn visit_bool<E>(self, value: bool) -> Result<Filled, E> {
+        Ok(Filled(value))
+    }
+    fn visit_i64<E>(self, _: i64) -> Result<Filled, E> {
+        Ok(Filled(true))
+    }
+    fn visit_u64<E>(self, _: u64) -> Result<Filled, E> {
+        Ok(Filled(true))
+    }
+    fn visit_f64<E>(self, _: f64) -> Result<Filled, E> {
+        Ok(Filled(true))
+    }
+    fn visit_str<E>(self, text: &str) -> Result<Filled, E> {
+        Ok(Filled(!text.is_empty()))
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Filled, A::Error> {
+        let mut is_filled = false;
+        while values.next_element::<IgnoredAny>()?.is_some() {
+            is_filled = true;
+        }
+        Ok(Filled(is_filled))
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Filled, A::Error> {
+        let mut is_filled = false;
+        while entries.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
+            is_filled = true;
+        }
+        Ok(Filled(is_filled))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{excerpt, read};
+
+    fn has_token(choice: &str) -> bool {
+        read(format!("{{\"choices\":[{choice}]}}").as_bytes()).unwrap().has_token
+    }
+
+    #[test]
+    fn a_token_is_text_reasoning_or_a_call_that_is_not_empty() {
+        for choice in [
+            r#"{"text":" a"}"#,
+            r#"{"delta":{"content":"\u00e9"}}"#,
+            r#"{"delta":{"content":null,"reasoning":"so"}}"#,
+            r#"{"delta":{"reasoning_content":"so"}}"#,
+            r#"{"delta":{"tool_calls":[{"index":0}]}}"#,
+            r#"{"message":{"content":[{"type":"text"}]}}"#,
+        ] {
+            assert!(has_token(choice), "{choice}");
+        }
+        for choice in [
+            r#"{"text":""}"#,
+            r#"{"delta":{"role":"assistant","content":""}}"#,
+            r#"{"delta":{"content":null,"tool_calls":[]},"finish_reason":"stop"}"#,
+            r#"{"delta":{}}"#,
+            r#"{"delta":null}"#,
+        ] {
+            assert!(!has_token(choice), "{choice}");
+        }
+    }
+
+    #[test]
+    fn usage_and_errors_are_read_and_null_is_neither() {
+        let said = read(
+            br#"{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":2,
+                "prompt_tokens_details":{"cached_tokens":8}},"error":null,"x":[{}]}"#,
+        )
+        .unwrap();
+        assert_eq!(said.error, None);
+        let counts = [said.prompt_tokens, said.output_tokens, said.cached_tokens];
+        assert_eq!(counts, [9, 2, 8].map(Some));
+        let said = read(br#"{"error":{"message":"m","code":400},"usage":null}"#).unwrap();
+        assert_eq!(said.error.as_deref(), Some(r#"{"message":"m","code":400}"#));
+        let bare = read(br#"{"choices":[],"usage":{"prompt_tokens_details":null}}"#).unwrap();
+        assert_eq!((bare.prompt_tokens, bare.cached_tokens), (None, None));
+    }
+
+    #[test]
+    fn what_is_no_object_of_the_protocol_is_nothing() {
+        for json in ["", "[", "[1]", "{\"choices\":7}", "{\"a\":1}x", "\u{7f}"] {
+            assert_eq!(read(json.as_bytes()), None, "{json}");
+        }
+        assert!(read(b"{\"usage\":{\"prompt_tokens\":-1}}").is_none());
+    }
+
+    #[test]
+    fn an_excerpt_is_one_short_line() {
+        assert_eq!(excerpt(b" a\n\tb  \xff "), "a b \u{fffd}");
+        assert_eq!(excerpt(&[b'x'; 1000]).len(), 300);
+    }
+}

@@ -1,0 +1,100 @@
+//! Sums up a run over all that were offered.
+
+use forebay_core::Span;
+
+use super::record::{Outcome, Record, since};
+use crate::simulate::Latency;
+
+/// Takes records one by one, 16 bytes of memory for each.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    offered: u64,
+    refused: u64,
+    failed: u64,
+    timed_out: u64,
+    left: u64,
+    not_sent: u64,
+    ttft: Vec<u64>,
+    lag: Vec<u64>,
+    first: Option<Span>,
+    last: Span,
+    cached_tokens: u64,
+    prompt_tokens: u64,
+}
+
+/// A run in figures. Unserved requests count as infinitely late.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Summary {
+    /// All requests of the plan.
+    pub offered: u64,
+    /// Those served to their end.
+    pub completed: u64,
+    /// Those turned away for want of room.
+    pub refused: u64,
+    /// Those that were not served for another reason.
+    pub failed: u64,
+    /// Those that took longer than the client's patience.
+    pub timed_out: u64,
+    /// Those whose client left as planned.
+    pub left: u64,
+    /// Those that the client did not send, with too many under way.
+    pub not_sent: u64,
+    /// From the scheduled moment to the first token, over all offered.
+    pub ttft_ms: Latency,
+    /// How late the client itself was, over all that it sent.
+    pub lag_ms: Latency,
+    /// From the first scheduled moment to the last end, in seconds.
+    pub makespan_s: f64,
+    /// Share of the prompt tokens that the engines found in their caches, by their own count.
+    pub cached_share: Option<f64>,
+}
+
+impl Tally {
+    /// Counts one request.
+    pub fn add(&mut self, record: &Record) {
+        self.offered += 1;
+        match record.outcome {
+            Outcome::Completed => {}
+            Outcome::Refused => self.refused += 1,
+            Outcome::Failed(_) => self.failed += 1,
+            Outcome::TimedOut => self.timed_out += 1,
+            Outcome::Left => self.left += 1,
+            Outcome::NotSent => self.not_sent += 1,
+        }
+        // A request that was served without a token has waited for it until its end.
+        if record.outcome == Outcome::Completed {
+            let ttft = record.ttft().unwrap_or(since(record.end, record.scheduled));
+            self.ttft.push(ttft.0);
+        }
+        self.lag.extend(record.lag().map(|lag| lag.0));
+        let first = self.first.get_or_insert(record.scheduled);
+        *first = (*first).min(record.scheduled);
+        self.last = self.last.max(record.end);
+        self.prompt_tokens += record.prompt_tokens.unwrap_or(0);
+        self.cached_tokens += record.cached_tokens.unwrap_or(0);
+    }
+
+    /// The figures so far.
+    pub fn summary(&self) -> Summary {
+        let sorted = |values: &[u64]| {
+            let mut values = values.to_vec();
+            values.sort_unstable();
+            values
+        };
+        let completed = self.ttft.len() as u64;
+        let share = self.cached_tokens as f64 / self.prompt_tokens as f64;
+        Summary {
+            offered: self.offered,
+            completed,
+            refused: self.refused,
+            failed: self.failed,
+            timed_out: self.timed_out,
+            left: self.left,
+            not_sent: self.not_sent,
+            ttft_ms: Latency::of(&sorted(&self.ttft), self.offered - completed),
+            lag_ms: Latency::of(&sorted(&self.lag), 0),
+            makespan_s: since(self.last, self.first.unwrap_or_default()).as_secs_f64(),
+            cached_share: (self.prompt_tokens > 0).then_some(share),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Reads the URL that requests go to.
+
+use std::fmt;
+use std::str::FromStr;
+
+use http::{HeaderValue, Uri, uri::Scheme};
+
+/// Where requests go: a URL of HTTP/1.1 without TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The host as a name or an address, without brackets.
+    pub(super) host: String,
+    /// The port.
+    pub(super) port: u16,
+    /// What the `host` header says.
+    pub(super) authority: HeaderValue,
+    /// The path and the query.
+    pub(super) path: Uri,
+}
+
+/// Why a URL is no target.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no target: {url}: {what}\nhint: write it as http://HOST:PORT/v1/completions")]
+pub struct TargetError {
+    url: String,
+    what: &'static str,
+}
+
+impl FromStr for Target {
+    type Err = TargetError;
+
+    fn from_str(url: &str) -> Result<Self, TargetError> {
+        let fault = |what| TargetError { url: url.to_owned(), what };
+        let uri: Uri = url.parse().map_err(|_| fault("not a URL"))?;
+        if uri.scheme() != Some(&Scheme::HTTP) {
+            return Err(fault("the scheme is not `http`"));
+        }
+        let authority = uri.authority().ok_or_else(|| fault("no host"))?;
+        if authority.as_str().contains('@') {
+            return Err(fault("a user in a URL is not sent; give it as a header"));
+        }
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+        if host.is_empty() {
+            return Err(fault("no host"));
+        }
+        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        Ok(Self {
+            host: host.to_owned(),
+            port: authority.port_u16().unwrap_or(80),
+            authority: HeaderValue::from_str(authority.as_str())
+                .map_err(|_| fault("the host is no header"))?,
+            path: path.parse().map_err(|_| fault("the path is none"))?,
+        })
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let authority = self.authority.to_str().unwrap_or(&self.host);
+        write!(f, "http://{authority}{}", self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Target;
+
+    #[test]
+    fn a_url_is_taken_apart_and_put_together_again() {
+        for url in ["http://127.0.0.1:81/v1/x?a=1", "http://[::1]:8000/", "http://name/v1"] {
+            assert_eq!(url.parse::<Target>().unwrap().to_string(), url);
+        }
+        let target: Target = "http://[::1]".parse().unwrap();
+        assert_eq!((target.host.as_str(), target.port), ("::1", 80));
+        assert_eq!(target.path, "/");
+    }
+
+    #[test]
+    fn what_cannot_be_reached_is_refused_with_a_hint() {
+        let said = |url: &str| url.parse::<Target>().unwrap_err().to_string();
+        assert_eq!(
+            said("https://host/"),
+            "no target: https://host/: the scheme is not `http`\n\
+             hint: write it as http://HOST:PORT/v1/completions"
+        );
+        for url in ["", "host:80", "/v1", "http://", "http://a b/", "http://u:p@host/"] {
+            assert!(url.parse::<Target>().is_err(), "{url}");
+        }
+    }
+}

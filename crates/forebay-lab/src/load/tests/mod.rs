@@ -1,0 +1,273 @@
+//! Tests the client against a stub on a raw socket.
+
+mod stub;
+mod sums;
+
+use bytes::Bytes;
+use forebay_core::Span;
+use http::{HeaderMap, HeaderValue, Request};
+use http_body_util::{BodyExt, Full};
+
+use super::connect::{self, Connection, Idle};
+use super::{Fault, Outcome, Planned, Record, Settings, Target, run};
+use stub::{Step, Stub};
+
+const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n\
+                    transfer-encoding: chunked\r\n\r\n";
+const ROLE: &str =
+    "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n";
+const TOKEN: &str =
+    "data: {\"choices\":[{\"delta\":{\"content\":\" é\"},\"finish_reason\":\"length\"}]}\n\n";
+const USAGE: &str = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":1,\
+                     \"prompt_tokens_details\":{\"cached_tokens\":4}}}\n\n";
+const DONE: &str = "data: [DONE]\n\n";
+
+/// Pieces of a stream, each as a chunk, and the end of the answer.
+fn stream(pieces: &[&str]) -> Vec<u8> {
+    let chunk = |piece: &&str| format!("{:x}\r\n{piece}\r\n", piece.len());
+    format!("{HEAD}{}0\r\n\r\n", pieces.iter().map(chunk).collect::<String>()).into_bytes()
+}
+
+fn clean() -> Vec<u8> {
+    stream(&[ROLE, TOKEN, USAGE, DONE])
+}
+
+fn whole(status: &str, headers: &str, body: &str) -> Vec<u8> {
+    let len = body.len();
+    format!("HTTP/1.1 {status}\r\n{headers}content-length: {len}\r\n\r\n{body}").into_bytes()
+}
+
+fn settings(stub: &Stub) -> Settings {
+    let target: Target = stub.url("/v1/completions").parse().unwrap();
+    Settings { patience: Span::secs(30), ..Settings::for_targets(vec![target]) }
+}
+
+/// Sends so many requests, `gap` apart, and returns their records in the order of the plan.
+async fn send(settings: &Settings, len: u64, gap: Span) -> Vec<Record> {
+    let plan = (0..len).map(|nth| Planned {
+        at: Span(nth * gap.0),
+        body: Bytes::from(format!("{{\"nth\":{nth}}}")),
+        ..Planned::default()
+    });
+    planned(settings, plan).await
+}
+
+async fn planned(settings: &Settings, plan: impl Iterator<Item = Planned>) -> Vec<Record> {
+    let mut records = Vec::new();
+    run(plan, settings, |record| records.push(record)).await;
+    records.sort_by_key(|record| record.nth);
+    records
+}
+
+/// What comes of one request that is answered by these steps.
+async fn one(steps: Vec<Step>) -> Record {
+    let stub = Stub::start(move |_| steps.clone()).await;
+    let records = send(&settings(&stub), 1, Span::ZERO).await;
+    records.into_iter().next().unwrap()
+}
+
+async fn one_answer(answer: Vec<u8>) -> Record {
+    one(vec![Step::Write(answer), Step::Close]).await
+}
+
+#[tokio::test]
+async fn a_stream_is_recorded_from_its_head_to_its_end() {
+    let record = one_answer(clean()).await;
+    assert_eq!(record.outcome, Outcome::Completed, "{record:?}");
+    assert_eq!((record.status, record.chunks), (Some(200), 3));
+    let counts = [record.prompt_tokens, record.output_tokens, record.cached_tokens];
+    assert_eq!(counts, [9, 1, 4].map(Some));
+    let moments = [record.sent, record.first_byte, record.first_token, Some(record.end)];
+    assert!(moments.is_sorted() && moments[0].is_some(), "{moments:?}");
+}
+
+#[tokio::test]
+async fn a_stream_is_the_same_where_every_byte_comes_alone() {
+    let bytes = clean().into_iter().map(|byte| Step::Write(vec![byte]));
+    let record = one(bytes.collect()).await;
+    assert_eq!((record.outcome, record.chunks), (Outcome::Completed, 3));
+    assert_eq!(record.cached_tokens, Some(4));
+}
+
+#[tokio::test]
+async fn a_stream_that_is_cut_at_any_byte_is_never_completed() {
+    let answer = clean();
+    let head = HEAD.len();
+    let bytes = answer.clone();
+    let stub = Stub::start(move |nth| vec![Step::Write(bytes[..nth].to_vec()), Step::Close]).await;
+    let records = send(&settings(&stub), answer.len() as u64, Span::ZERO).await;
+    // Connections are accepted in the order in which they were made, not in that of the plan.
+    let mut outcomes: Vec<_> = records.iter().map(|record| record.outcome).collect();
+    outcomes.sort_by_key(|outcome| *outcome == Outcome::Failed(Fault::Cut));
+    assert_eq!(outcomes.len(), answer.len());
+    assert_eq!(outcomes[..head], vec![Outcome::Failed(Fault::NoAnswer); head]);
+    assert_eq!(outcomes[head..], vec![Outcome::Failed(Fault::Cut); answer.len() - head]);
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_in_good_order_without_its_mark_is_unfinished() {
+    let record = one_answer(stream(&[ROLE, TOKEN])).await;
+    assert_eq!(record.outcome, Outcome::Failed(Fault::Unfinished));
+    assert!(record.first_token.is_some() && record.ttft().is_none());
+    let open_ended = HEAD.replace("transfer-encoding: chunked", "connection: close");
+    let record = one_answer(format!("{open_ended}{ROLE}{TOKEN}").into_bytes()).await;
+    assert_eq!(record.outcome, Outcome::Failed(Fault::Unfinished));
+    let record = one_answer(format!("{open_ended}{ROLE}{TOKEN}{DONE}").into_bytes()).await;
+    assert_eq!(record.outcome, Outcome::Completed);
+}
+
+#[tokio::test]
+async fn an_error_within_a_success_is_a_failure_with_its_text() {
+    let error = "data: {\"error\":{\"message\":\"engine died\",\"code\":500}}\n\n";
+    let record = one_answer(stream(&[ROLE, TOKEN, error, DONE])).await;
+    assert_eq!(record.outcome, Outcome::Failed(Fault::ErrorInAnswer));
+    assert_eq!(record.error.as_deref(), Some("{\"message\":\"engine died\",\"code\":500}"));
+    let record = one_answer(whole("200 OK", "", "{\"error\":\"no\"}")).await;
+    assert_eq!(record.outcome, Outcome::Failed(Fault::ErrorInAnswer));
+}
+
+#[tokio::test]
+async fn what_is_not_json_is_garbled_and_what_is_endless_is_too_long() {
+    let record = one_answer(stream(&["data: {\"choices\":\n\n", DONE])).await;
+    assert_eq!(record.outcome, Outcome::Failed(Fault::Garbled));
+    assert_eq!(one_answer(whole("200 OK", "", "ok")).await.outcome, record.outcome);
+    for answer in [stream(&["data: ", &"x".repeat(5_000)]), whole("200 OK", "", &"x".repeat(5_000))]
+    {
+        let stub = Stub::start(move |_| vec![Step::Write(answer.clone()), Step::Stall]).await;
+        let settings = Settings { answer_bytes_max: 4_096, ..settings(&stub) };
+        let records = send(&settings, 1, Span::ZERO).await;
+        assert_eq!(records[0].outcome, Outcome::Failed(Fault::TooLong));
+    }
+}
+
+#[tokio::test]
+async fn an_answer_without_a_stream_has_its_first_token_when_it_is_whole() {
+    let body = "{\"choices\":[{\"message\":{\"content\":\"a\"}}],\"usage\":{\"prompt_tokens\":3}}";
+    let record = one_answer(whole("200 OK", "content-type: application/json\r\n", body)).await;
+    assert_eq!((record.outcome, record.chunks), (Outcome::Completed, 0));
+    assert!(record.first_token.is_some());
+    assert_eq!((record.prompt_tokens, record.cached_tokens), (Some(3), None));
+}
+
+#[tokio::test]
+async fn busy_statuses_are_refusals_and_others_are_failures() {
+    for status in ["429 Too Many Requests", "503 Service Unavailable", "529 Overloaded"] {
+        let record = one_answer(whole(status, "Retry-After: 2\r\n", "{\"error\": {}}")).await;
+        assert_eq!(record.outcome, Outcome::Refused, "{status}");
+        assert_eq!(record.retry_after, Some(Span::secs(2)));
+        assert_eq!(record.error.as_deref(), Some("{\"error\": {}}"));
+    }
+    for status in ["400 Bad Request", "500 Oops", "302 Found"] {
+        let record = one_answer(whole(status, "retry-after: soon\r\n", "no")).await;
+        assert_eq!(record.outcome, Outcome::Failed(Fault::Status), "{status}");
+        assert_eq!((record.retry_after, record.error.as_deref()), (None, Some("no")));
+    }
+}
+
+#[tokio::test]
+async fn a_stall_ends_with_the_clients_patience_and_closes_the_connection() {
+    for steps in [vec![Step::Stall], vec![Step::Write(clean()[..200].to_vec()), Step::Stall]] {
+        let stub = Stub::start(move |_| steps.clone()).await;
+        let settings = Settings { patience: Span::millis(40), ..settings(&stub) };
+        let records = send(&settings, 1, Span::ZERO).await;
+        assert_eq!(records[0].outcome, Outcome::TimedOut);
+        stub.has_seen_a_client_leave().await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_as_planned_closes_its_connection() {
+    let stub = Stub::start(|_| vec![Step::Write(clean()[..200].to_vec()), Step::Stall]).await;
+    let leaves_after = Some(Span::millis(400));
+    let plan = [Planned { leaves_after, ..Planned::default() }];
+    let records = planned(&settings(&stub), plan.into_iter()).await;
+    assert_eq!((records[0].outcome, records[0].status), (Outcome::Left, Some(200)));
+    stub.has_seen_a_client_leave().await;
+}
+
+#[tokio::test]
+async fn nobody_there_is_a_fault_of_connecting() {
+    let url = Stub::start(|_| Vec::new()).await.url("/");
+    let settings = Settings::for_targets(vec![url.parse().unwrap()]);
+    let records = send(&settings, 1, Span::ZERO).await;
+    assert_eq!(records[0].outcome, Outcome::Failed(Fault::Connect));
+    assert!(send(&Settings::for_targets(Vec::new()), 3, Span::ZERO).await.is_empty());
+}
+
+/// Sends a request over an idle connection or a new one, reads its answer, and gives back the
+/// connection.
+async fn exchange(stub: &Stub, idle: &Idle) -> Connection {
+    let target: Target = stub.url("/").parse().unwrap();
+    let request = Request::post("/").body(Full::default()).unwrap();
+    let (response, connection) = connect::send(&target, idle, request).await.unwrap();
+    response.into_body().collect().await.unwrap();
+    connection
+}
+
+#[tokio::test]
+async fn a_connection_is_used_again_unless_it_may_not_be() {
+    let stub = Stub::start(|_| vec![Step::Write(clean())]).await;
+    let idle = Idle::default();
+    for _ in 0..3 {
+        idle.keep(exchange(&stub, &idle).await);
+    }
+    assert_eq!(stub.connections(), 1);
+    let settings = Settings { reuse: false, ..settings(&stub) };
+    send(&settings, 3, Span::millis(20)).await;
+    assert_eq!(stub.connections(), 4);
+}
+
+#[tokio::test]
+async fn a_connection_that_was_closed_while_idle_costs_no_request() {
+    let stub = Stub::start(|_| vec![Step::Write(clean()), Step::Close]).await;
+    let idle = Idle::default();
+    for nth in 1..=3 {
+        let connection = exchange(&stub, &idle).await;
+        assert_eq!(stub.connections(), nth);
+        while !connection.is_closed() {
+            tokio::task::yield_now().await;
+        }
+        idle.keep(connection);
+    }
+}
+
+#[tokio::test]
+async fn what_is_due_is_sent_whatever_comes_of_the_others() {
+    let stub = Stub::start(|_| vec![Step::Stall]).await;
+    let settings = Settings { patience: Span::millis(200), in_flight_max: 3, ..settings(&stub) };
+    let records = send(&settings, 5, Span::ZERO).await;
+    let outcomes: Vec<_> = records.iter().map(|record| record.outcome).collect();
+    let (sent, not_sent) = (Outcome::TimedOut, Outcome::NotSent);
+    assert_eq!(outcomes, [sent, sent, sent, not_sent, not_sent]);
+    assert!(records[..3].iter().all(|record| record.lag().is_some()));
+    assert_eq!(records[4].lag(), None);
+}
+
+#[tokio::test]
+async fn targets_take_turns() {
+    let stubs = [Stub::start(|_| vec![Step::Write(clean())]).await, {
+        Stub::start(|_| vec![Step::Write(whole("503 Busy", "", ""))]).await
+    }];
+    let targets = stubs.iter().map(|stub| stub.url("/").parse().unwrap()).collect();
+    let records = send(&Settings::for_targets(targets), 4, Span::ZERO).await;
+    let outcomes: Vec<_> = records.iter().map(|record| (record.target, record.outcome)).collect();
+    let (served, refused) = ((0, Outcome::Completed), (1, Outcome::Refused));
+    assert_eq!(outcomes, [served, refused, served, refused]);
+}
+
+#[tokio::test]
+async fn a_request_arrives_as_it_was_planned() {
+    let stub = Stub::start(|_| vec![Step::Write(clean()), Step::Close]).await;
+    let mut headers = HeaderMap::new();
+    headers.insert("authorization", HeaderValue::from_static("Bearer k"));
+    headers.insert("content-type", HeaderValue::from_static("text/plain"));
+    let plan = [Planned { body: Bytes::from("a\r\n\0é"), headers, ..Planned::default() }];
+    planned(&settings(&stub), plan.into_iter()).await;
+    let seen = stub.last_request();
+    let host = stub.url("").replace("http://", "");
+    let expected = format!(
+        "POST /v1/completions HTTP/1.1\r\nauthorization: Bearer k\r\ncontent-type: text/plain\r\n\
+         host: {host}\r\ncontent-length: 6\r\n\r\na\r\n\0é"
+    );
+    assert_eq!(seen, expected);
+}
