@@ -19,4 +19,5 @@ mod serve;
 mod tickets;
 mod workers;
 
+pub use observe::catalogue::{Kind as MetricKind, METRICS, Metric};
 pub use serve::{Running, ServeError, serve, start};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use forebay_core::{Observation, PoolId, RefusalReason};
+use forebay_core::{PoolId, RefusalReason};
 use forebay_wire::openai::Endpoint;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -32,8 +32,9 @@ use crate::refuse::Denial;
 use crate::request::{self, From, ReplyBody};
 use crate::rules::Rules;
 use crate::tickets;
-use crate::workers::WorkerParts;
 use crate::workers::connect::{WorkerTls, WorkerTlsError};
+use crate::workers::discover::{Urls, by_name};
+use crate::workers::{Fleet, Reach, Source, WatchOptions};
 
 /// Why the gateway could not run: what, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -183,7 +184,8 @@ impl Built {
         let bound = listening(&config, lanes)?
             .bind()
             .map_err(|source| ServeError::Bind { addr: config.listen.address, source })?;
-        let counts = Arc::default();
+        let counts = Arc::<ConnectionCounts>::default();
+        gateway.observe.show_connections(Arc::clone(&counts));
         Ok(Self { gateway: Arc::new(gateway), config, bound, counts, recordings })
     }
 
@@ -214,6 +216,16 @@ impl Built {
         })
     }
 
+    /// The watch over the workers, which goes on on this thread.
+    fn fleet(&self) -> Fleet {
+        let pools = self.gateway.pools.iter().zip(&self.config.pools).map(|(pool, meant)| {
+            let reach = Reach { headers: meant.headers.clone(), tls: meant.tls.clone() };
+            (Arc::clone(pool), reach, WatchOptions::of(&self.config, meant))
+        });
+        let house = runtime::Handle::current();
+        self.gateway.fleet.get_or_init(|| Fleet::new(house, pools)).clone()
+    }
+
     /// Everything that goes on beside the connections.
     fn chores(
         &self,
@@ -221,13 +233,17 @@ impl Built {
         signals: Option<Option<PathBuf>>,
     ) -> Result<Vec<AbortHandle>, ServeError> {
         let mut chores = Vec::new();
-        for (pool, meant) in self.gateway.pools.iter().zip(&self.config.pools) {
-            chores.push(tokio::spawn(Arc::clone(pool).keep_awake()).abort_handle());
+        let fleet = self.fleet();
+        for (nth, meant) in self.config.pools.iter().enumerate() {
+            let pool = Arc::clone(&self.gateway.pools[nth]);
+            chores.push(tokio::spawn(pool.keep_awake()).abort_handle());
             for url in &meant.workers {
-                let tls = WorkerTls::of(&meant.tls, url)?;
-                let headers = meant.headers.clone();
-                let worker = pool.roster.join(WorkerParts { url: url.clone(), headers, tls });
-                pool.observe(worker.id, Observation::Joined(meant.profile));
+                // What can't be read of the certificates is said at the start, not at each join.
+                WorkerTls::of(&meant.tls, url)?;
+            }
+            fleet.list(nth, &Source::List, &Urls::new(), &by_name(meant.workers.iter().cloned()));
+            for name in &meant.dns {
+                chores.push(fleet.follow_name(nth, name.clone(), meant.dns_interval));
             }
         }
         chores.push(tokio::spawn(leave(Arc::clone(&self.gateway), stop.clone())).abort_handle());
@@ -338,7 +354,12 @@ impl Handle for Door {
     async fn handle(&self, request: Request<Incoming>, peer: &Peer) -> Response<ReplyBody> {
         let from = From { peer: peer.addr, lane: peer.lane };
         if Endpoint::from_path(request.uri().path()).is_none() {
-            let (head, _body) = request.into_parts();
+            let (head, body) = request.into_parts();
+            if admin::workers::is_for(head.uri.path())
+                && let Some(fleet) = self.gateway.fleet.get()
+            {
+                return admin::workers::workers(&self.gateway, fleet, (&head, body), from).await;
+            }
             let page = admin::page(&self.gateway, &head, from);
             let unknown = || Denial::plain(RefusalReason::UnknownEndpoint).response(None);
             return page.unwrap_or_else(unknown);

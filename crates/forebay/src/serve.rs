@@ -48,15 +48,8 @@ pub(crate) struct Args {
     mode: Mode,
 }
 
-/// Runs the gateway until it is told to stop.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let mut config = match &args.config {
-        Some(file) => Config::load(file)?,
-        None => Config::from_flags(Some(&args.listen), args.mode, &args.worker)?,
-    };
-    if let Some(dir) = &args.record {
-        config.record_to(dir);
-    }
+    let config = args.config()?;
     if args.check {
         print(&config.shown())?;
         return Ok(ExitCode::SUCCESS);
@@ -64,4 +57,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let told = |addr| say(&format!("listening on {addr}"));
     forebay_gateway::serve(config, args.config.clone(), told)?;
     Ok(ExitCode::SUCCESS)
+}
+
+impl Args {
+    /// What the file or the flags mean.
+    fn config(&self) -> anyhow::Result<Config> {
+        let mut config = match &self.config {
+            Some(file) => Config::load(file)?,
+            None => Config::from_flags(Some(&self.listen), self.mode, &self.worker)?,
+        };
+        if let Some(dir) = &self.record {
+            config.record_to(dir.clone());
+        }
+        Ok(config)
+    }
 }

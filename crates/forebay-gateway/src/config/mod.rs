@@ -306,11 +306,11 @@ impl Config {
         found.finish(Path::new(""), config).map_err(|faults| ConfigError::Flags(told(faults)))
     }
 
-    /// Records into this folder, within the bound that was configured or the default one.
-    pub fn record_to(&mut self, dir: &Path) {
-        let default = || defaults::RECORD_BYTES_MAX.value() as u64;
-        let bytes_max = self.record.as_ref().map_or_else(default, |record| record.bytes_max);
-        self.record = Some(Record { dir: dir.to_owned(), bytes_max });
+    /// Records to this folder, whatever was configured, and as much as was.
+    pub fn record_to(&mut self, dir: PathBuf) {
+        let bytes_max = defaults::RECORD_BYTES_MAX.value() as u64;
+        let bytes_max = self.record.as_ref().map_or(bytes_max, |record| record.bytes_max);
+        self.record = Some(Record { dir, bytes_max });
     }
 
     /// What the core of one pool is told.
