@@ -31,7 +31,7 @@ pub(crate) struct WatchOptions {
     pub(crate) tick: Duration,
     /// What is taken of a worker where its engine tells nothing.
     pub(crate) profile: WorkerProfile,
-    /// Whether the pool takes the block size of its first worker for its own.
+    /// Whether the pool takes its block size from its first worker.
     pub(crate) learn_block_size: bool,
 }
 
@@ -100,6 +100,7 @@ impl WatchOptions {
             silence_max: default.silence_max.min(config.timeouts.idle_max.mul_f64(0.75)),
             drain_max: config.timeouts.drain_max,
             profile: pool.profile,
+            learn_block_size: pool.block_size.is_none(),
             ..default
         }
     }
