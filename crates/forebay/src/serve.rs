@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args as ClapArgs;
-use forebay_lab::simulate::Mode;
 use forebay_gateway::config::Config;
+use forebay_lab::simulate::Mode;
 
 use crate::talk::{print, say};
 
