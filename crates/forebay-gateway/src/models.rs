@@ -43,7 +43,12 @@ fn allowed(gateway: &Gateway, head: &Parts) -> Result<BTreeMap<String, usize>, D
     if models.is_empty()
         && let Some(sole) = rules.sole_pool
     {
-        models.insert(gateway.pools[sole].name.clone(), sole);
+        let workers = gateway.pools[sole].roster.all();
+        let told = workers.iter().map(|worker| worker.models.get());
+        models.extend(told.flat_map(|it| it.to_vec()).map(|model| (model.name, sole)));
+        if models.is_empty() {
+            models.insert(gateway.pools[sole].name.clone(), sole);
+        }
     }
     if let Some(allowed) = &identity.models {
         models.retain(|name, _| allowed.contains(name));

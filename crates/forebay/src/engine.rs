@@ -52,7 +52,7 @@ pub(crate) struct Args {
     /// 0 is any free port for each.
     #[arg(long, value_name = "PORT", default_value_t = 8101, help_heading = "Sockets")]
     port: u16,
-    /// Port of the first worker's KV events, over ZeroMQ
+    /// Port of the first worker's KV events (ZMQ)
     #[arg(long, value_name = "PORT", help_heading = "Sockets")]
     kv_events_port: Option<u16>,
     /// Port of the first worker's replays of KV events

@@ -3,6 +3,7 @@
 //! | module | answers |
 //! |---|---|
 //! | `explain` | why did a request go where it went, or why was it refused? |
+//! | `workers` | how is the fleet, and which workers join, are drained, or leave? |
 //!
 //! `/healthz`, `/readyz` and `/metrics` need no key: probes and scrapers have none. What lies below
 //! `/admin/` needs a key of an admin, or a client on the same machine where there are no keys.
@@ -10,6 +11,7 @@
 mod explain;
 #[cfg(test)]
 mod tests;
+pub(crate) mod workers;
 
 use bytes::Bytes;
 use forebay_core::RefusalReason;
@@ -97,18 +99,11 @@ pub(crate) fn decoded(part: &str) -> String {
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part.as_bytes();
     while let Some((first, after)) = rest.split_first() {
-        let hex = after.get(..2).filter(|_| *first == b'%');
+        let hex =
+            after.get(..2).filter(|hex| *first == b'%' && hex.iter().all(u8::is_ascii_hexdigit));
         let hex = hex.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
-        match hex {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
+        rest = if hex.is_some() { &after[2..] } else { after };
+        bytes.push(hex.unwrap_or(*first));
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -62,6 +62,16 @@ impl Config {
         differences
     }
 
+    /// The same before any worker was listed.
+    #[must_use]
+    pub(crate) fn without_workers(mut self) -> Self {
+        for pool in &mut self.pools {
+            pool.workers.clear();
+            pool.dns.clear();
+        }
+        self
+    }
+
     /// The same with classes and tenants numbered as in the running configuration: what waits and
     /// runs is known by those numbers. What is not there any more keeps its place and its settings
     /// until the next start, and no key leads to it.

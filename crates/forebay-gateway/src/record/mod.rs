@@ -61,7 +61,7 @@ pub(crate) struct Recordings {
     /// When the run began, in milliseconds since 1970: the beginning of its files' names.
     began: u64,
     bytes_max: u64,
-    recordings: Vec<Arc<Recording>>,
+    states: Vec<Arc<Recording>>,
     writers: Vec<JoinHandle<()>>,
 }
 
@@ -84,7 +84,7 @@ impl Recordings {
             folder: folder.to_owned(),
             began: clock.unix_millis(clock.now()),
             bytes_max,
-            recordings: Vec::new(),
+            states: Vec::new(),
             writers: Vec::new(),
         })
     }
@@ -94,7 +94,7 @@ impl Recordings {
         &mut self,
         start: &Start<'_>,
     ) -> Result<Box<dyn Diary>, UnwritableRecording> {
-        let name = folder::file_name(self.began, self.recordings.len(), start.pool);
+        let name = folder::file_name(self.began, self.states.len(), start.pool);
         let file = self.folder.join(name);
         let mut settings = Vec::new();
         start.settings.to_words(&mut settings);
@@ -115,20 +115,20 @@ impl Recordings {
                 _ => "name a folder that may be written and has room",
             },
         })?;
-        self.recordings.push(Arc::clone(&recording));
+        self.states.push(Arc::clone(&recording));
         self.writers.push(writer);
         Ok(Box::new(Recorder { recording, words: Vec::new() }))
     }
 
     /// The recordings' states, by pool, for metrics.
     pub(crate) fn states(&self) -> Vec<Arc<Recording>> {
-        self.recordings.clone()
+        self.states.clone()
     }
 
     /// Ends all recordings and gives the files their names. Whatever a core is told after that is
     /// not recorded any more.
     pub(crate) fn finish(self) {
-        self.recordings.iter().for_each(|recording| recording.close());
+        self.states.iter().for_each(|recording| recording.close());
         for writer in self.writers {
             // A writer that panicked has said so itself.
             drop(writer.join());

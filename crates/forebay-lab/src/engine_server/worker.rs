@@ -250,14 +250,14 @@ impl Worker {
     }
 
     /// Makes something go wrong, now or later.
-    pub(super) fn take_fault(&mut self, fault: Fault) {
+    pub(super) fn take_fault(&mut self, fault: &Fault) {
         match fault.after_tokens {
             Some(tokens) if self.pending.len() < PENDING_MAX => {
-                let fault = Fault { after_tokens: None, ..fault };
+                let fault = Fault { after_tokens: None, ..fault.clone() };
                 self.pending.push((self.metrics.generated_tokens + tokens, fault));
             }
             Some(_) => {}
-            None => self.fail(&fault),
+            None => self.fail(fault),
         }
     }
 

@@ -38,6 +38,7 @@ fn the_figures_of_vllm_are_found() {
         generation_tokens_total: Some(197),
         prefix_queries_total: Some(3215),
         prefix_hits_total: Some(1920),
+        started_at: None,
         samples: 12,
         skipped: 0,
     };
