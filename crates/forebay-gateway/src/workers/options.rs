@@ -112,10 +112,10 @@ impl Default for WatchOptions {
             probe: ProbeOptions::default(),
             scrape: ScrapeOptions::default(),
             models_path: "/v1/models".to_owned(),
-            models_every: Duration::from_secs(60),
+            models_every: Duration::from_mins(1),
             silence_max: Duration::from_secs(30),
             gone_after: Duration::from_secs(10),
-            drain_max: Duration::from_secs(600),
+            drain_max: Duration::from_mins(10),
             tick: Duration::from_millis(250),
             profile: WorkerProfile {
                 kv_capacity: None,
@@ -138,7 +138,7 @@ impl Default for ProbeOptions {
             failures: 3,
             successes: 1,
             attempt_every: Duration::from_secs(4),
-            attempt_max: Duration::from_secs(60),
+            attempt_max: Duration::from_mins(1),
         }
     }
 }
