@@ -8,8 +8,8 @@
 //! A core can't be started in its midst, and a recording must have no holes. So a recording begins
 //! with the process, one file for each pool, and ends at its bound: it says so loudly, and is whole
 //! up to there. What was decided lately is at `/admin/explain` all the same. As many bytes as a run
-//! may record are kept of the runs before it, the latest of them: whoever restarts after an incident
-//! still has it.
+//! may record are kept of the runs before it, the latest of them: whoever restarts after an
+//! incident still has it.
 //!
 //! A run's files are called `….rec.part` until it ends. After a crash they keep that name, and can
 //! be replayed up to their last whole record.
@@ -66,8 +66,8 @@ pub(crate) struct Recordings {
 }
 
 impl Recordings {
-    /// Makes room in a folder, which is made if it is not there, for recordings of so many pools, of
-    /// at most so many bytes each.
+    /// Makes room in a folder, which is made if it is not there, for recordings of so many pools,
+    /// of at most so many bytes each.
     pub(crate) fn prepare(
         folder: &Path,
         bytes_max: u64,
