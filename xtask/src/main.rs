@@ -29,6 +29,7 @@ usage: cargo xtask COMMAND
   claims [NAME…] [--seeds N] [--slow] [--write]
                    what Forebay must show, each figure against its bar; --write keeps it as
                    docs/results.md
+  agree [TRACE]    the live gateway against the simulator, on a trace of the shared data
   engines [ARM…] [--seeds N] [--requests N] [--capacity N] [--write]
                    Forebay and other routers in front of two real vLLM workers; --write keeps it
                    in docs/performance.md
@@ -58,6 +59,7 @@ fn run() -> anyhow::Result<ExitCode> {
         ["bench", "--update"] => bench::update(&workspace),
         ["claims", ref asked @ ..] => claims::run(&workspace, asked),
         ["engines", ref asked @ ..] => live::engines::run(&workspace, asked),
+        ["agree", ref asked @ ..] => live::agree::run(&workspace, asked),
         ["overhead", ref asked @ ..] => live::overhead::run(&workspace, asked),
         [] | ["help" | "--help" | "-h"] => {
             say(USAGE);

@@ -1,7 +1,7 @@
 //! Holds what all requests share: pools, rules, bounds, and what is observed.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use crate::clock::Clock;
 use crate::observe::Observe;
@@ -9,6 +9,7 @@ use crate::pool::Pool;
 use crate::request::Retries;
 use crate::rules::Rules;
 use crate::tickets::Tickets;
+use crate::workers::Fleet;
 
 /// The gateway as a request sees it.
 pub(crate) struct Gateway {
@@ -20,6 +21,8 @@ pub(crate) struct Gateway {
     pub(crate) tickets: Tickets,
     /// Who may still repeat what broke.
     pub(crate) retries: Retries,
+    /// The watch over the workers, once it has begun.
+    pub(crate) fleet: OnceLock<Fleet>,
     /// What is counted and logged.
     pub(crate) observe: Observe,
     /// Bytes of bodies that are held at this moment.
@@ -40,6 +43,7 @@ impl Gateway {
             pools,
             tickets: Tickets::new(&rules.secret),
             retries: Retries::default(),
+            fleet: OnceLock::new(),
             observe,
             held: Held::default(),
             rules: RwLock::new(Arc::new(rules)),

@@ -13,10 +13,12 @@ mod observe;
 mod pool;
 mod record;
 mod refuse;
+mod reload;
 mod request;
 mod rules;
 mod serve;
 mod tickets;
 mod workers;
 
+pub use observe::catalogue::{Kind as MetricKind, METRICS, Metric};
 pub use serve::{Running, ServeError, serve, start};

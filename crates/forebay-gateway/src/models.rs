@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::admin;
 use crate::gateway::Gateway;
 use crate::refuse::Denial;
-use crate::request::{ReplyBody, identity};
+use crate::request::{ReplyBody, holder};
 
 /// Where the list is.
 pub(crate) const PATH: &str = "/v1/models";
@@ -35,13 +35,20 @@ pub(crate) fn one(gateway: &Gateway, head: &Parts) -> Result<Response<ReplyBody>
 /// The models that the key may ask for, and the pool of each.
 fn allowed(gateway: &Gateway, head: &Parts) -> Result<BTreeMap<String, usize>, Denial> {
     let rules = gateway.rules();
-    let identity = identity(&head.headers, &rules)?;
+    let Some(identity) = holder(&head.headers, &rules) else {
+        return Err(Denial::plain(RefusalReason::Unauthenticated));
+    };
     let listed = rules.models.iter().map(|(name, pool)| (name.clone(), *pool));
     let mut models: BTreeMap<String, usize> = listed.collect();
     if models.is_empty()
         && let Some(sole) = rules.sole_pool
     {
-        models.insert(gateway.pools[sole].name.clone(), sole);
+        let workers = gateway.pools[sole].roster.all();
+        let told = workers.iter().map(|worker| worker.models.get());
+        models.extend(told.flat_map(|it| it.to_vec()).map(|model| (model.name, sole)));
+        if models.is_empty() {
+            models.insert(gateway.pools[sole].name.clone(), sole);
+        }
     }
     if let Some(allowed) = &identity.models {
         models.retain(|name, _| allowed.contains(name));

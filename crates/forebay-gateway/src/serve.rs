@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use forebay_core::{Observation, PoolId, RefusalReason};
+use forebay_core::{PoolId, RefusalReason};
 use forebay_wire::openai::Endpoint;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -29,11 +29,12 @@ use crate::observe::{AccessLog, LogTo, Observe};
 use crate::pool::{Pool, PoolParts};
 use crate::record::{Recordings, Start, UnwritableRecording};
 use crate::refuse::Denial;
+use crate::reload::Reload;
 use crate::request::{self, From, ReplyBody};
 use crate::rules::Rules;
 use crate::tickets;
-use crate::workers::WorkerParts;
 use crate::workers::connect::{WorkerTls, WorkerTlsError};
+use crate::workers::{Fleet, Reach, WatchOptions};
 
 /// Why the gateway could not run: what, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -147,6 +148,7 @@ struct Built {
     config: Config,
     bound: Bound,
     counts: Arc<ConnectionCounts>,
+    tls: Option<Tls>,
     recordings: Option<Recordings>,
 }
 
@@ -180,16 +182,18 @@ impl Built {
             observe = observe.with_recordings(recordings.states());
         }
         let gateway = Gateway::new(clock, pools, rules, observe);
-        let bound = listening(&config, lanes)?
+        let tls = tls(&config)?;
+        let bound = listening(&config, lanes, tls.as_ref())
             .bind()
             .map_err(|source| ServeError::Bind { addr: config.listen.address, source })?;
-        let counts = Arc::default();
-        Ok(Self { gateway: Arc::new(gateway), config, bound, counts, recordings })
+        let counts = Arc::<ConnectionCounts>::default();
+        gateway.observe.show_connections(Arc::clone(&counts));
+        Ok(Self { gateway: Arc::new(gateway), config, bound, counts, tls, recordings })
     }
 
     /// Runs until stopped, on the thread that it is called on. With a file (or `None` in its place)
     /// signals are obeyed.
-    fn run(self, stop: &Stop, signals: Option<Option<PathBuf>>) -> Result<(), ServeError> {
+    fn run(mut self, stop: &Stop, signals: Option<Option<PathBuf>>) -> Result<(), ServeError> {
         let house = runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -214,27 +218,43 @@ impl Built {
         })
     }
 
+    /// The watch over the workers, which goes on on this thread.
+    fn watch(&self) {
+        let pools = self.gateway.pools.iter().zip(&self.config.pools).map(|(pool, meant)| {
+            let reach = Reach { headers: meant.headers.clone(), tls: meant.tls.clone() };
+            (Arc::clone(pool), reach, WatchOptions::of(&self.config, meant))
+        });
+        let house = runtime::Handle::current();
+        self.gateway.fleet.get_or_init(|| Fleet::new(house, pools));
+    }
+
     /// Everything that goes on beside the connections.
     fn chores(
-        &self,
+        &mut self,
         stop: &Stop,
         signals: Option<Option<PathBuf>>,
     ) -> Result<Vec<AbortHandle>, ServeError> {
         let mut chores = Vec::new();
-        for (pool, meant) in self.gateway.pools.iter().zip(&self.config.pools) {
-            chores.push(tokio::spawn(Arc::clone(pool).keep_awake()).abort_handle());
-            for url in &meant.workers {
-                let tls = WorkerTls::of(&meant.tls, url)?;
-                let headers = meant.headers.clone();
-                let worker = pool.roster.join(WorkerParts { url: url.clone(), headers, tls });
-                pool.observe(worker.id, Observation::Joined(meant.profile));
+        self.watch();
+        for (nth, meant) in self.config.pools.iter().enumerate() {
+            let pool = Arc::clone(&self.gateway.pools[nth]);
+            chores.push(tokio::spawn(pool.keep_awake()).abort_handle());
+            for url in meant.workers.iter().chain(&meant.dns) {
+                // What can't be read of the certificates is said at the start, not at each join.
+                WorkerTls::of(&meant.tls, url)?;
             }
         }
-        chores.push(tokio::spawn(leave(Arc::clone(&self.gateway), stop.clone())).abort_handle());
-        if let Some(_file) = signals {
-            let obeyed = obey_signals(stop.clone(), || {});
+        let (file, obeys) = (signals.clone().flatten(), signals.is_some());
+        let (gateway, tls) = (Arc::clone(&self.gateway), self.tls.take());
+        let mut reload = Reload::new(gateway, self.config.clone(), file, tls);
+        reload.begin();
+        if obeys {
+            let bell = reload.bell();
+            let obeyed = obey_signals(stop.clone(), move || bell.notify_one());
             chores.push(tokio::spawn(async { drop(obeyed.await) }).abort_handle());
         }
+        chores.push(tokio::spawn(reload.follow()).abort_handle());
+        chores.push(tokio::spawn(leave(Arc::clone(&self.gateway), stop.clone())).abort_handle());
         Ok(chores)
     }
 }
@@ -293,23 +313,11 @@ fn lanes(config: &Config) -> usize {
 }
 
 /// The listener's part of the configuration.
-fn listening(config: &Config, lanes: usize) -> Result<Listening, ServeError> {
+fn listening(config: &Config, lanes: usize, tls: Option<&Tls>) -> Listening {
     let listen = &config.listen;
-    let tls = match &listen.tls {
-        None => None,
-        Some(files) => {
-            let clients = files.client_ca.clone();
-            let files = TlsFiles {
-                certificates: files.cert.clone(),
-                key: files.key.clone(),
-                clients: clients.map(|authorities| TlsClients { authorities, required: true }),
-            };
-            Some(Arc::clone(&Tls::load(files)?.config))
-        }
-    };
-    Ok(Listening {
+    Listening {
         addr: listen.address,
-        tls,
+        tls: tls.map(|tls| Arc::clone(&tls.config)),
         connections_max: Some(listen.connections_max),
         connections_per_peer_max: listen.connections_per_peer_max,
         headers_bytes_max: listen.headers_bytes_max,
@@ -319,12 +327,33 @@ fn listening(config: &Config, lanes: usize) -> Result<Listening, ServeError> {
         streams_max: listen.streams_max,
         lanes: Some(lanes),
         stop: StopTimes {
-            notice: Duration::ZERO,
+            notice: notice(config),
             drain_max: config.timeouts.drain_max,
             ..StopTimes::default()
         },
         ..Listening::default()
-    })
+    }
+}
+
+/// How long connections are taken after readiness has gone down: whoever sends traffic from elsewhere
+/// takes a few seconds to notice, and nobody does on the same machine.
+fn notice(config: &Config) -> Duration {
+    if config.listen.address.ip().is_loopback() {
+        return Duration::ZERO;
+    }
+    StopTimes::default().notice.min(config.timeouts.drain_max / 4)
+}
+
+/// The certificates that the gateway shows and asks for, if it speaks TLS.
+fn tls(config: &Config) -> Result<Option<Tls>, TlsError> {
+    let Some(files) = &config.listen.tls else { return Ok(None) };
+    let clients = files.client_ca.clone();
+    let files = TlsFiles {
+        certificates: files.cert.clone(),
+        key: files.key.clone(),
+        clients: clients.map(|authorities| TlsClients { authorities, required: true }),
+    };
+    Tls::load(files).map(Some)
 }
 
 /// Hands each request to whoever answers it.
@@ -338,7 +367,12 @@ impl Handle for Door {
     async fn handle(&self, request: Request<Incoming>, peer: &Peer) -> Response<ReplyBody> {
         let from = From { peer: peer.addr, lane: peer.lane };
         if Endpoint::from_path(request.uri().path()).is_none() {
-            let (head, _body) = request.into_parts();
+            let (head, body) = request.into_parts();
+            if admin::workers::is_for(head.uri.path())
+                && let Some(fleet) = self.gateway.fleet.get()
+            {
+                return admin::workers::workers(&self.gateway, fleet, (&head, body), from).await;
+            }
             let page = admin::page(&self.gateway, &head, from);
             let unknown = || Denial::plain(RefusalReason::UnknownEndpoint).response(None);
             return page.unwrap_or_else(unknown);

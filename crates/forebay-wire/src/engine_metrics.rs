@@ -33,6 +33,9 @@ pub struct EngineFigures {
     pub prefix_queries_total: Option<u64>,
     /// Tokens found in its prefix cache since it started.
     pub prefix_hits_total: Option<u64>,
+    /// When its process started, in seconds since 1970. Where several processes answer for one
+    /// engine, that of the youngest.
+    pub started_at: Option<f64>,
     /// Samples that were read, of any name.
     pub samples: u64,
     /// Lines that were not: NaN, infinite or broken ones, of any name.
@@ -52,12 +55,13 @@ enum Figure {
     GenerationTokens,
     PrefixQueries,
     PrefixHits,
+    Started,
     /// llama.cpp's server counts the tokens it found apart from those it computed.
     FoundApart,
 }
 
 /// The names of figures; of two for one figure the earlier one here counts.
-const NAMES: [(&str, Figure); 31] = [
+const NAMES: [(&str, Figure); 32] = [
     ("vllm:num_requests_running", Figure::Running),
     ("sglang:num_running_reqs", Figure::Running),
     ("llamacpp:requests_processing", Figure::Running),
@@ -89,12 +93,14 @@ const NAMES: [(&str, Figure); 31] = [
     ("vllm:gpu_prefix_cache_hits_total", Figure::PrefixHits),
     ("sglang:cached_tokens_total", Figure::PrefixHits),
     ("llamacpp:prompt_tokens_cached_total", Figure::FoundApart),
+    ("process_start_time_seconds", Figure::Started),
 ];
 
 /// What was summed for one name.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     total: f64,
+    most: f64,
     samples: u64,
 }
 
@@ -117,6 +123,7 @@ pub fn read(text: &[u8]) -> EngineFigures {
         let place = NAMES.iter().position(|(name, _)| name.as_bytes() == sample.name);
         if let Some(place) = place.filter(|_| sample.is_first_part()) {
             sums[place].total += sample.value;
+            sums[place].most = sums[place].most.max(sample.value);
             sums[place].samples += 1;
         }
     }
@@ -134,6 +141,10 @@ impl EngineFigures {
         let (place, value) = match figure {
             Figure::KvUsage => {
                 self.kv_usage = self.kv_usage.or(Some(mean.min(1.0)));
+                return;
+            }
+            Figure::Started => {
+                self.started_at = Some(sum.most);
                 return;
             }
             Figure::FoundApart => {

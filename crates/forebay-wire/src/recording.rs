@@ -35,7 +35,7 @@ pub use writer::Writer;
 pub const FORMAT_VERSION: u8 = 1;
 /// The first bytes of a recording but the version. The line ends show a file that was mangled as
 /// text.
-const MAGIC: [u8; 7] = *b"FBYRE\r\n";
+pub const MAGIC: [u8; 7] = *b"FBYRE\r\n";
 /// Most bytes of a header: thousands of tenants fit, and a reader reserves no more for a broken
 /// length.
 pub const HEADER_BYTES_MAX: u64 = 4 << 20;

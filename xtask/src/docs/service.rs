@@ -10,7 +10,8 @@ use crate::workspace::Workspace;
 const ABOUT: &str = "\
 The file that says what happens at the door: classes, tenants, pools, the gate and bounds. These are
 its keys that hold numbers; the others are explained in [overload](../concepts/overload.md). All
-faults of a file are reported at once, each with its line.";
+faults of a file are reported at once, each with its line. [The gateway's file](config.md) has the
+same tables, but for `[[pool]]`; there, `traffic` means nothing.";
 
 /// A table for each table of the file, in its own order.
 pub(super) fn page(_: &Workspace) -> anyhow::Result<String> {

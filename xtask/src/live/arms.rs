@@ -71,6 +71,11 @@ impl Arm {
         }
     }
 
+    /// The mode, as its own command line spells it.
+    pub(super) const fn mode(self) -> &'static str {
+        self.mode
+    }
+
     /// Its command line in front of these workers.
     pub(super) fn words(self, port: u16, workers: &[u16]) -> anyhow::Result<Vec<String>> {
         let urls: Vec<String> =

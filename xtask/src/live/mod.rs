@@ -3,6 +3,7 @@
 //! Real engines and the routers of others are no part of the repository. Scripts beside it install
 //! and start them; where those are missing, so is the measurement, and the command says so.
 
+pub(crate) mod agree;
 mod arms;
 mod ask;
 pub(crate) mod engines;

@@ -3,6 +3,7 @@
 //! | module | answers |
 //! |---|---|
 //! | `explain` | why did a request go where it went, or why was it refused? |
+//! | `workers` | how is the fleet, and which workers join, are drained, or leave? |
 //!
 //! `/healthz`, `/readyz` and `/metrics` need no key: probes and scrapers have none. What lies below
 //! `/admin/` needs a key of an admin, or a client on the same machine where there are no keys.
@@ -10,6 +11,7 @@
 mod explain;
 #[cfg(test)]
 mod tests;
+pub(crate) mod workers;
 
 use bytes::Bytes;
 use forebay_core::RefusalReason;
@@ -21,7 +23,7 @@ use crate::gateway::Gateway;
 use crate::models;
 use crate::observe;
 use crate::refuse::Denial;
-use crate::request::{From, ReplyBody, identity};
+use crate::request::{From, ReplyBody, holder};
 use crate::rules::Rules;
 
 /// Answers a request for one of the pages that are read. `None` says that the path is none of
@@ -50,12 +52,11 @@ pub(crate) fn page(gateway: &Gateway, head: &Parts, from: From) -> Option<Respon
 
 /// Says whether whoever sent this may use the admin pages.
 pub(crate) fn authorize(rules: &Rules, head: &Parts, from: From) -> Result<(), Denial> {
-    let may = if rules.keys.is_empty() {
-        from.peer.ip().to_canonical().is_loopback()
-    } else {
-        identity(&head.headers, rules)?.admin
+    let Some(identity) = holder(&head.headers, rules) else {
+        return Err(Denial::plain(RefusalReason::Unauthenticated));
     };
-    if may { Ok(()) } else { Err(Denial::plain(RefusalReason::Forbidden)) }
+    let is_near = !rules.keys.is_empty() || from.peer.ip().to_canonical().is_loopback();
+    if identity.admin && is_near { Ok(()) } else { Err(Denial::plain(RefusalReason::Forbidden)) }
 }
 
 fn ready(gateway: &Gateway) -> Response<ReplyBody> {

@@ -50,6 +50,7 @@ fn keyed() -> Arc<Gateway> {
         let identity = Identity { tenant: TenantId(0), class: Some(ClassId(0)), models, admin };
         (Sha256::digest(key).into(), identity)
     };
+    rules.anonymous = None;
     rules.keys = Keys::new([key("tenant", Some("model/b"), false), key("admin", None, true)]);
     gateway.replace_rules(rules);
     gateway
@@ -115,6 +116,10 @@ fn admin_pages_need_an_admins_key_or_a_client_on_this_machine_where_there_are_no
     assert_eq!(status(&open, &[], HERE), StatusCode::NOT_FOUND);
     assert_eq!(status(&open, &[], "[::ffff:127.0.0.1]:9"), StatusCode::NOT_FOUND);
     assert_eq!(status(&open, &[], ELSEWHERE), StatusCode::FORBIDDEN);
+    let mut rules = fixture::rules(["public", "batch"]);
+    rules.anonymous = rules.anonymous.map(|identity| Identity { admin: false, ..identity });
+    open.replace_rules(rules);
+    assert_eq!(status(&open, &[], HERE), StatusCode::FORBIDDEN, "others can connect as well");
     let keyed = keyed();
     let bearer = |key| [("authorization", key)];
     assert_eq!(status(&keyed, &[], HERE), StatusCode::UNAUTHORIZED);

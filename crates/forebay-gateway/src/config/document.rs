@@ -149,16 +149,19 @@ impl Document {
         document
     }
 
-    /// What flags say, as if it stood in a file.
+    /// What flags say, as if it stood in a file: each on a line of its own, so that faults come in
+    /// their order.
     pub(super) fn of_flags(listen: Option<&str>, mode: Mode, workers: &[String]) -> Self {
-        let at = |text: &str| At { value: text.to_owned(), line: 1 };
+        let at = |line, text: &str| At { value: text.to_owned(), line };
+        let workers = workers.iter().zip(3..).map(|(worker, line)| at(line, worker)).collect();
         let pool = PoolTable {
             line: 1,
-            mode: Some(at(mode.name())),
-            workers: Some(workers.iter().map(|worker| at(worker)).collect()),
+            mode: Some(at(2, mode.name())),
+            workers: Some(workers),
             ..PoolTable::default()
         };
-        let listen = ListenTable { address: listen.map(at), ..ListenTable::default() };
+        let listen =
+            ListenTable { address: listen.map(|text| at(1, text)), ..ListenTable::default() };
         Self { listen, pools: vec![pool], ..Self::default() }
     }
 

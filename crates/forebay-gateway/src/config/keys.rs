@@ -94,7 +94,7 @@ impl<'a> Names<'a> {
             let remedy = format!("add `tenant`: {}", listed(self.tenants.iter().copied()));
             found.add(table.line, "a `[[key]]` does not say whose it is", remedy);
         }
-        TenantId(anonymous_place(self.tenants.iter().copied()).unwrap_or(0) as u32)
+        TenantId(anonymous_place(&self.tenants).unwrap_or(0) as u32)
     }
 }
 
@@ -148,14 +148,14 @@ fn from_hex(text: &str) -> Option<[u8; 32]> {
 }
 
 /// The place of the tenant that requests without a key are accounted to.
-fn anonymous_place<'n>(names: impl Iterator<Item = &'n str> + Clone) -> Option<usize> {
-    ANONYMOUS.iter().find_map(|wanted| names.clone().position(|name| name == *wanted))
+fn anonymous_place(names: &[&str]) -> Option<usize> {
+    ANONYMOUS.iter().find_map(|wanted| names.iter().position(|name| name == wanted))
 }
 
 /// The tenant that requests without a key are accounted to; it is added where it isn't there.
 pub(super) fn anonymous(service: &mut Service) -> TenantId {
-    let place = anonymous_place(service.tenants.iter().map(|tenant| tenant.name.as_str()));
-    TenantId(place.unwrap_or_else(|| {
+    let names: Vec<&str> = service.tenants.iter().map(|tenant| tenant.name.as_str()).collect();
+    TenantId(anonymous_place(&names).unwrap_or_else(|| {
         service.tenants.push(Tenant {
             name: ANONYMOUS[0].to_owned(),
             settings: service.tenant_default,

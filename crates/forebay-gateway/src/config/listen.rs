@@ -38,17 +38,14 @@ pub(super) fn listen(table: &ListenTable, folder: &Path, found: &mut Gathered) -
 
 fn address(typed: Option<&At<String>>, found: &mut Gathered) -> SocketAddr {
     let text = typed.map_or(ADDRESS, |at| at.value.as_str());
-    match text.parse() {
-        Ok(address) => address,
-        Err(_) => {
-            let line = typed.map_or(1, |at| at.line);
-            let what = format!("`{text}` is no address to listen on");
-            let remedy = "give an IP address and a port, such as 127.0.0.1:8080, [::1]:8080 or, \
-                          for all addresses, [::]:8080";
-            found.add(line, what, remedy);
-            SocketAddr::from(([127, 0, 0, 1], 0))
-        }
-    }
+    text.parse().unwrap_or_else(|_| {
+        let line = typed.map_or(1, |at| at.line);
+        let what = format!("`{text}` is no address to listen on");
+        let remedy = "give an IP address and a port, such as 127.0.0.1:8080, [::1]:8080 or, for \
+                      all addresses, [::]:8080";
+        found.add(line, what, remedy);
+        SocketAddr::from(([127, 0, 0, 1], 0))
+    })
 }
 
 /// All bodies together must have room for one.

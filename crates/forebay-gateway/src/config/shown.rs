@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
-use forebay_core::{Overload, TenantSettings};
+use forebay_core::{Overload, Span, TenantSettings};
 use forebay_service::{Class, Tenant};
 
 use super::defaults::ANYONE;
@@ -101,7 +101,7 @@ impl Page {
             self.texts("dns", pool.dns.iter().map(ToString::to_string))?;
         }
         self.millis("dns_interval_ms", pool.dns_interval)?;
-        self.number("block_size", pool.block_size)?;
+        self.number_if("block_size", pool.block_size)?;
         self.number("bytes_per_token", pool.bytes_per_token)?;
         self.number_if("expected_output", pool.expected_output.map(|tokens| tokens.0))?;
         self.number_if("kv_capacity_tokens", pool.profile.kv_capacity.map(|tokens| tokens.0))?;
@@ -123,8 +123,8 @@ impl Page {
 
     fn key(&mut self, config: &Config, key: &ApiKey) -> fmt::Result {
         self.table("[[key]]")?;
-        let digits: String = key.sha256[..4].iter().map(|byte| format!("{byte:02x}")).collect();
-        self.text("sha256", &format!("{digits}…"))?;
+        let [a, b, c, d, ..] = key.sha256;
+        self.text("sha256", &format!("{a:02x}{b:02x}{c:02x}{d:02x}…"))?;
         self.text("tenant", &config.service.tenants[key.tenant.0 as usize].name)?;
         if let Some(class) = key.class {
             self.text("class", &config.service.classes[usize::from(class.0)].name)?;
@@ -147,7 +147,7 @@ impl Page {
                 self.text("spill_to", &config.pools[usize::from(pool.0)].name)?;
             }
         }
-        let wait = settings.wait_max.map(|wait| wait.as_millis_f64());
+        let wait = settings.wait_max.map(Span::as_millis_f64);
         self.number_if("wait_ms_max", wait)?;
         self.number("queue_len_max", settings.queue_len_max)?;
         self.number("share", settings.share)?;

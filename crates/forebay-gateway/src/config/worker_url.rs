@@ -149,8 +149,7 @@ fn host_and_port<'t>(
     }
     if place.matches(':').count() > 1 {
         let what = format!("`{text}` has an IPv6 address without brackets, so its port is unclear");
-        let remedy = format!("write http://[{}]:8000", bare_address(place));
-        return Err(fault(what, remedy));
+        return Err(fault(what, format!("write http://{}", with_brackets(place))));
     }
     let (host, port) = match place.split_once(':') {
         Some((host, port)) => (host, Some(port)),
@@ -161,13 +160,17 @@ fn host_and_port<'t>(
     Ok((host, port))
 }
 
-/// The address of a place without brackets, as far as it can be guessed.
-fn bare_address(place: &str) -> &str {
-    if place.parse::<Ipv6Addr>().is_ok() {
-        return place;
+/// An address and a port without brackets, with them. Four digits at the end are rather a port than
+/// a part of the address.
+fn with_brackets(place: &str) -> String {
+    let is_address = |text: &str| text.parse::<Ipv6Addr>().is_ok();
+    match place.rsplit_once(':') {
+        Some((address, port)) if is_address(address) && port.len() >= 4 => {
+            format!("[{address}]:{port}")
+        }
+        _ if is_address(place) => format!("[{place}]:8000"),
+        _ => "[::1]:8000".to_owned(),
     }
-    let before = place.rsplit_once(':').map_or(place, |(before, _)| before);
-    if before.parse::<Ipv6Addr>().is_ok() { before } else { "::1" }
 }
 
 fn check_host(text: &str, host: &str) -> Result<(), WorkerUrlError> {
@@ -238,7 +241,7 @@ mod tests {
         assert_eq!((url.host.as_str(), url.authority.as_str()), ("::1", "[::1]:8001"));
         assert!(url.ip().is_some_and(|ip| ip.is_loopback()));
         good("http://[2001:DB8:0::7]", "http://[2001:db8::7]:80");
-        bad("http://::1:8001", "hint: write http://[::1]:8000");
+        bad("http://::1:8001", "hint: write http://[::1]:8001");
         bad("http://2001:db8::7", "hint: write http://[2001:db8::7]:8000");
         bad("http://[::1", "no IPv6 address");
         bad("http://[::1]8001", "no IPv6 address");

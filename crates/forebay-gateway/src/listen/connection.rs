@@ -108,7 +108,9 @@ pub(super) async fn carry<H: Handle>(
         return speak(&desk, Watched::new(socket, Arc::clone(&pulse)), peer, pulse).await;
     };
     pulse.greet();
-    let Some(Ok(socket)) = unless_ordered(&pulse, tls.accept(socket)).await else {
+    // What not every connection comes to is boxed: a task is as large as its largest way.
+    let handshake = Box::pin(tls.accept(socket));
+    let Some(Ok(socket)) = unless_ordered(&pulse, handshake).await else {
         count(&desk.counts.handshake_failed_total);
         return;
     };
@@ -118,9 +120,9 @@ pub(super) async fn carry<H: Handle>(
     let multiplexed = session.alpn_protocol() == Some(HTTP2);
     let socket = Watched::new(socket, Arc::clone(&pulse));
     if multiplexed {
-        speak_http2(&desk, socket, peer, pulse).await;
+        Box::pin(speak_http2(&desk, socket, peer, pulse)).await;
     } else {
-        speak(&desk, socket, peer, pulse).await;
+        Box::pin(speak(&desk, socket, peer, pulse)).await;
     }
 }
 
@@ -132,9 +134,9 @@ where
 {
     let greeting = poll_fn(|context| io.poll_begins_with(context, PREFACE));
     match unless_ordered(&pulse, greeting).await {
-        Some(Ok(true)) => speak_http2(desk, io, peer, pulse).await,
+        Some(Ok(true)) => Box::pin(speak_http2(desk, io, peer, pulse)).await,
         Some(Ok(false)) => speak_http1(desk, io, peer, pulse).await,
-        None if pulse.doing() == Doing::Header => say_too_slow(io).await,
+        None if pulse.doing() == Doing::Header => Box::pin(say_too_slow(io)).await,
         Some(Err(_)) | None => {}
     }
 }
@@ -150,7 +152,7 @@ where
     match drive(&pulse, &mut connection, http1::Connection::graceful_shutdown).await {
         Ended::Itself(Err(error)) if error.is_parse() => count(&desk.counts.bad_requests_total),
         Ended::Itself(_) | Ended::Cut => {}
-        Ended::TooSlow => say_too_slow(connection.into_parts().io.into_inner()).await,
+        Ended::TooSlow => Box::pin(say_too_slow(connection.into_parts().io.into_inner())).await,
     }
 }
 
@@ -252,7 +254,10 @@ async fn answer<H: Handle>(
         count(&desk.counts.bad_requests_total);
         return Ok(Reply::refusing(fault, over_http1, running));
     }
-    let mut response = Reply::of_handler(desk.handle.handle(request, &seat.peer).await, running);
+    // hyper keeps room for this future as long as the connection lives. In a box it takes room only
+    // while there is a request.
+    let handled = Box::pin(desk.handle.handle(request, &seat.peer)).await;
+    let mut response = Reply::of_handler(handled, running);
     if over_http1 && desk.closing.load(Ordering::Relaxed) {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }

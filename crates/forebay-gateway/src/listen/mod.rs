@@ -133,7 +133,8 @@ pub(crate) struct Peer {
 ///
 /// Its future lives on the connection's lane. It is dropped when the client is gone: when its
 /// connection has ended, or its stream was reset. Over HTTP/1 that is seen only once the body of
-/// the request has been read.
+/// the request has been read, and not before there is something to write to a client that sent
+/// more than the one request: hyper does not read past bytes that it has no use for yet.
 pub(crate) trait Handle: Send + Sync + 'static {
     /// The body of an answer.
     type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin;

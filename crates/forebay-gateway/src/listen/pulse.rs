@@ -250,26 +250,37 @@ impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let this = &mut *self;
-        if this.drained < this.filled {
-            let sample = &this.sample[this.drained..this.filled];
+        if self.drained < self.filled {
+            let sample = &self.sample[self.drained..self.filled];
             let taken = sample.len().min(into.remaining());
             into.put_slice(&sample[..taken]);
-            this.drained += taken;
+            self.drained += taken;
+            // What follows goes along with it: a reader that is first given a few bytes makes room
+            // for more a second time, and keeps that. Its fate shows again at the next read.
+            let _ = self.poll_read_on(context, into);
             return Poll::Ready(Ok(()));
         }
-        let before = into.filled().len();
-        ready!(Pin::new(&mut this.inner).poll_read(context, into))?;
-        if into.filled().len() > before {
-            this.pulse.heard();
-        } else {
-            this.heard_all = true;
-        }
-        Poll::Ready(Ok(()))
+        self.poll_read_on(context, into)
     }
 }
 
 impl<I: AsyncRead + Unpin> Watched<I> {
+    fn poll_read_on(
+        &mut self,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = into.filled().len();
+        let room = into.remaining();
+        ready!(Pin::new(&mut self.inner).poll_read(context, into))?;
+        if into.filled().len() > before {
+            self.pulse.heard();
+        } else if room > 0 {
+            self.heard_all = true;
+        }
+        Poll::Ready(Ok(()))
+    }
+
     /// Reads what the client still sends. A socket that is closed with bytes unread resets the
     /// connection, and the client loses the answer that it has not read yet. The lane ends it.
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<()> {

@@ -26,3 +26,35 @@ fn ask(stop: &Stop, signal: &str) {
     stop.ask();
     tracing::info!(signal, phase = ?stop.phase(), "stopping");
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use rustix::process::{Signal, getpid, kill_process};
+    use tokio::sync::Notify;
+    use tokio::time::timeout;
+
+    use super::obey_signals;
+    use crate::listen::stop::{Phase, Stop};
+
+    #[tokio::test]
+    async fn hangups_reload_and_terminations_stop() {
+        let (stop, hung_up) = (Stop::default(), Arc::new(Notify::new()));
+        let told = Arc::clone(&hung_up);
+        let obeying = tokio::spawn(obey_signals(stop.clone(), move || told.notify_one()));
+        // It listens from its first turn on, which comes before this task's next one.
+        tokio::task::yield_now().await;
+        let forever = Duration::from_secs(20);
+        kill_process(getpid(), Signal::HUP).unwrap();
+        timeout(forever, hung_up.notified()).await.unwrap();
+        assert_eq!(stop.phase(), Phase::Serving);
+        kill_process(getpid(), Signal::TERM).unwrap();
+        timeout(forever, stop.reached(Phase::Unready)).await.unwrap();
+        kill_process(getpid(), Signal::INT).unwrap();
+        timeout(forever, stop.hurried()).await.unwrap();
+        stop.advance(Phase::Ended);
+        timeout(forever, obeying).await.unwrap().unwrap().unwrap();
+    }
+}

@@ -8,7 +8,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 
 use forebay_core::{Moment, Span};
@@ -38,7 +38,7 @@ type Noted = Box<(Record, [Option<Arc<str>>; 3])>;
 #[derive(Debug)]
 pub(crate) struct AccessLog {
     /// Gone once the log is closed.
-    queue: Mutex<Option<SyncSender<Noted>>>,
+    queue: RwLock<Option<SyncSender<Noted>>>,
     dropped: AtomicU64,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
@@ -53,7 +53,7 @@ impl AccessLog {
             write_all(out, &receiver, &clock);
         })?;
         Ok(Self {
-            queue: Mutex::new(Some(sender)),
+            queue: RwLock::new(Some(sender)),
             dropped: AtomicU64::new(0),
             writer: Mutex::new(Some(writer)),
         })
@@ -62,7 +62,7 @@ impl AccessLog {
     /// Has a request written down, or counts it as dropped.
     pub(super) fn note(&self, record: &Record, names: [Option<Arc<str>>; 3]) {
         let noted = Box::new((record.clone(), names));
-        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let queue = self.queue.read().unwrap_or_else(PoisonError::into_inner);
         let taken = queue.as_ref().is_some_and(|queue| queue.try_send(noted).is_ok());
         drop(queue);
         if !taken {
@@ -77,7 +77,7 @@ impl AccessLog {
 
     /// Writes what waits, and ends. Waits for the disk.
     pub(crate) fn close(&self) {
-        *self.queue.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.queue.write().unwrap_or_else(PoisonError::into_inner) = None;
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(writer) = writer {
             // A writer that panicked has said so itself.

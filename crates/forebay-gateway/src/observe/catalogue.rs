@@ -164,6 +164,15 @@ metrics! {
     READY = Gauge "ready" "" &[];
         "1 if `/readyz` says so."
         "0 takes the gateway out of its load balancer."
+    CONNECTIONS = Gauge "connections_open" "" &[];
+        "Connections of clients that are open."
+        "Near `connections_max`, newcomers are turned away."
+    ACCEPTED = Counter "connections_accepted" "" &[];
+        "Connections of clients that were taken in."
+        "Far more than requests: clients do not keep their connections."
+    CONNECTION_FAULTS = Counter "connection_faults" "" &["reason"];
+        "Connections and requests that went wrong before anybody could read them, by reason: `refused` (too many connections), `accept_failed` (no descriptor), `handshake_failed`, `header_timeout`, `idle_timeout`, `write_timeout` (the client does not read), `bad_request`, `cut` (at the end of a stop)."
+        "`refused` and `accept_failed` turn clients away: raise the limit on connections or descriptors. The others are clients' doing."
     LOG_DROPPED = Counter "access_log_dropped" "" &[];
         "Lines of the access log that were dropped since they could not be written fast enough."
         "Any rate: the disk or whoever reads the log is too slow."

@@ -21,11 +21,12 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use forebay_core::{ClassId, PoolId, Span};
 use forebay_wire::openai::Endpoint;
 
+use crate::listen::ConnectionCounts;
 use crate::record::Recording;
 use crate::request::Record;
 use crate::rules::Rules;
@@ -42,6 +43,8 @@ pub(crate) struct Observe {
     log: Option<AccessLog>,
     /// The state of each pool's recording, by pool; empty where nothing is recorded.
     recordings: Vec<Arc<Recording>>,
+    /// What the listener counts, once there is one.
+    connections: OnceLock<Arc<ConnectionCounts>>,
 }
 
 /// What is counted of a pool whatever the class.
@@ -57,7 +60,13 @@ impl Observe {
         let counts = |name| PoolCounts { name: Arc::from(name), gaps: Histogram::new(&GAPS) };
         let pools: Vec<PoolCounts> = pools.into_iter().map(counts).collect();
         let table = Table::new(pools.len(), rules, None);
-        Self { pools, table: RwLock::new(Arc::new(table)), log: None, recordings: Vec::new() }
+        Self {
+            pools,
+            table: RwLock::new(Arc::new(table)),
+            log: None,
+            recordings: Vec::new(),
+            connections: OnceLock::new(),
+        }
     }
 
     /// Writes a line for each request as well.
@@ -72,6 +81,12 @@ impl Observe {
     pub(crate) fn with_recordings(mut self, recordings: Vec<Arc<Recording>>) -> Self {
         self.recordings = recordings;
         self
+    }
+
+    /// Shows these counts of connections as well.
+    pub(crate) fn show_connections(&self, counts: Arc<ConnectionCounts>) {
+        // Whoever comes second has the same ones: there is one listener.
+        let _ = self.connections.set(counts);
     }
 
     /// Counts for other classes from now on. Those whose names stay keep their counts; those that

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use forebay_core::{ClassId, PoolId, RefusalReason};
 use prometheus_client::collector::Collector;
@@ -15,6 +16,7 @@ use super::histogram::Counted;
 use super::series::Series;
 use super::table::Table;
 use crate::gateway::Gateway;
+use crate::listen::ConnectionCounts;
 use crate::pool::Pool;
 
 /// What the page is, for its `Content-Type`.
@@ -108,6 +110,9 @@ impl Observe {
         }
         samples.gauge(&catalogue::HELD, &[], gateway.held.bytes() as f64);
         samples.gauge(&catalogue::READY, &[], f64::from(u8::from(gateway.is_ready())));
+        if let Some(counts) = self.connections.get() {
+            connections(&mut samples, counts);
+        }
         samples.counter(&catalogue::LOG_DROPPED, &[], self.log_dropped());
         samples.gauge(&catalogue::UPTIME, &[], gateway.clock.now().0 as f64 / SECOND);
         let mut registry = Registry::default();
@@ -188,6 +193,26 @@ fn series(samples: &mut Samples, labels: [&str; 2], series: &Series) {
     ];
     for (metric, histogram, unit) in histograms {
         samples.histogram(metric, &labels, histogram.counted(unit));
+    }
+}
+
+/// The samples of clients' connections.
+fn connections(samples: &mut Samples, counts: &ConnectionCounts) {
+    let total = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    samples.gauge(&catalogue::CONNECTIONS, &[], counts.open.load(Ordering::Relaxed) as f64);
+    samples.counter(&catalogue::ACCEPTED, &[], total(&counts.accepted_total));
+    let faults = [
+        ("refused", &counts.refused_total),
+        ("accept_failed", &counts.accept_failed_total),
+        ("handshake_failed", &counts.handshake_failed_total),
+        ("header_timeout", &counts.header_timeouts_total),
+        ("idle_timeout", &counts.idle_timeouts_total),
+        ("write_timeout", &counts.write_timeouts_total),
+        ("bad_request", &counts.bad_requests_total),
+        ("cut", &counts.cut_total),
+    ];
+    for (reason, count) in faults {
+        samples.counter(&catalogue::CONNECTION_FAULTS, &[reason], total(count));
     }
 }
 

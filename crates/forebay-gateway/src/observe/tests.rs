@@ -191,6 +191,7 @@ fn the_page_is_valid_whatever_pools_and_classes_are_called() {
 fn the_catalogue_is_what_the_page_has_and_its_names_follow_the_custom() {
     let gateway = fixture::gateway("main", ["public", "batch"]);
     fixture::join(&gateway.pools[0], 8_001);
+    gateway.observe.show_connections(Arc::default());
     let failed = record(Ending::Denied(RefusalReason::UpstreamFailed));
     [failed, record(Ending::Denied(RefusalReason::Shed))].iter().for_each(|record| {
         gateway.observe.ended(record);

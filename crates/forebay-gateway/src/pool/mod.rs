@@ -241,11 +241,6 @@ impl Pool {
         self.lock().recent.named(name)
     }
 
-    /// Keeps no diary from now on.
-    pub(crate) fn close_diary(&self) {
-        self.lock().diary = None;
-    }
-
     /// Requests on a worker whose first token nobody has seen are taken to be past it: the worker
     /// says that nothing waits inside it.
     pub(crate) fn nothing_waits_in(&self, worker: WorkerId, asked_at: Moment) {

@@ -7,9 +7,9 @@
 //!
 //! A core can't be started in its midst, and a recording must have no holes. So a recording begins
 //! with the process, one file for each pool, and ends at its bound: it says so loudly, and is whole
-//! up to there. What was decided lately is at `/admin/explain` all the same. Half of the folder's
-//! bytes are for this run, the other half for the runs before it, the latest of them: whoever
-//! restarts after an incident still has it.
+//! up to there. What was decided lately is at `/admin/explain` all the same. As many bytes as a run
+//! may record are kept of the runs before it, the latest of them: whoever restarts after an incident
+//! still has it.
 //!
 //! A run's files are called `….rec.part` until it ends. After a crash they keep that name, and can
 //! be replayed up to their last whole record.
@@ -66,15 +66,16 @@ pub(crate) struct Recordings {
 }
 
 impl Recordings {
-    /// Makes room in a folder, which is made if it is not there, for so many pools' recordings.
+    /// Makes room in a folder, which is made if it is not there, for recordings of so many pools, of
+    /// at most so many bytes each.
     pub(crate) fn prepare(
         folder: &Path,
         bytes_max: u64,
         pools: usize,
         clock: &Clock,
     ) -> Result<Self, UnwritableRecording> {
-        let run = bytes_max / 2;
-        folder::prune(folder, bytes_max - run).map_err(|error| UnwritableRecording {
+        let before = bytes_max.saturating_mul(pools as u64);
+        folder::prune(folder, before).map_err(|error| UnwritableRecording {
             file: folder.to_owned(),
             what: format!("recordings can't be kept there: {error}"),
             remedy: "name a folder that may be written",
@@ -82,7 +83,7 @@ impl Recordings {
         Ok(Self {
             folder: folder.to_owned(),
             began: clock.unix_millis(clock.now()),
-            bytes_max: run / pools.max(1) as u64,
+            bytes_max,
             recordings: Vec::new(),
             writers: Vec::new(),
         })

@@ -140,7 +140,7 @@ fn a_pool_that_many_threads_use_replays_to_the_same_decisions() {
         assert!(ended.iter().all(Result::is_ok));
     });
     assert_eq!(pool.census(), Census::default());
-    pool.close_diary();
+    pool.forget_diary();
     let state = Arc::clone(&recordings.states()[0]);
     assert!(state.goes_on());
     recordings.finish();
@@ -154,7 +154,7 @@ fn a_pool_that_many_threads_use_replays_to_the_same_decisions() {
 #[test]
 fn a_recording_ends_whole_at_its_bound_and_says_so() {
     let folder = Folder::new("bound");
-    let (recordings, pool) = recorded(&folder, 8_000);
+    let (recordings, pool) = recorded(&folder, 4_000);
     fixture::join(&pool, 8_001);
     let name: Arc<str> = Arc::from("a");
     let state = Arc::clone(&recordings.states()[0]);
@@ -179,7 +179,7 @@ fn old_recordings_go_first_and_other_files_stay() {
     for name in old {
         fs::write(folder.0.join(name), [0; 3_000]).unwrap();
     }
-    let (recordings, pool) = recorded(&folder, 8_000);
+    let (recordings, pool) = recorded(&folder, 4_000);
     let names: Vec<String> = folder
         .files()
         .iter()
@@ -189,7 +189,7 @@ fn old_recordings_go_first_and_other_files_stay() {
     assert_eq!(names[0], old[1]);
     assert!(names[1].ends_with("-0-main.rec.part"), "{names:?}");
     assert_eq!(names[2], old[2]);
-    pool.close_diary();
+    pool.forget_diary();
     recordings.finish();
     assert!(folder.files()[1].to_str().unwrap().ends_with("-0-main.rec"));
 }
@@ -203,7 +203,7 @@ fn a_folder_that_can_not_be_written_is_refused_with_a_remedy() {
     assert!(error.contains("hint: name a folder that may be written"), "{error}");
     fs::remove_file(&file).unwrap();
     let folder = Folder::new("small");
-    let mut recordings = Recordings::prepare(&folder.0, 20, 1, &clock).unwrap();
+    let mut recordings = Recordings::prepare(&folder.0, 10, 1, &clock).unwrap();
     let settings = fixture::settings();
     let start = Start { pool: "a", settings: &settings, seed: 7, classes: &[], tenants: &[] };
     let error = recordings.begin(&start).err().unwrap().to_string();

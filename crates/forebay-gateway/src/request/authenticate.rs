@@ -13,7 +13,7 @@ const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const CLASS: HeaderName = HeaderName::from_static("x-forebay-class");
 
 /// Who presents these headers.
-pub(crate) fn identity(headers: &HeaderMap, rules: &Rules) -> Result<Identity, Denial> {
+pub(super) fn identity(headers: &HeaderMap, rules: &Rules) -> Result<Identity, Denial> {
     let mut identity = holder(headers, rules)
         .ok_or_else(|| Denial::plain(RefusalReason::Unauthenticated))?
         .clone();

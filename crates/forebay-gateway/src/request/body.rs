@@ -24,6 +24,7 @@ use crate::refuse::Denial;
 use crate::rules::Timeouts;
 use crate::workers::Worker;
 use crate::workers::connect::Connection;
+use crate::workers::silence::Owed;
 
 /// Tokens between two reports of how far an answer has come.
 const PROGRESS_TOKENS: u64 = 64;
@@ -152,6 +153,8 @@ pub(crate) struct RelayBody {
     rest: Incoming,
     connection: Option<Connection>,
     worker: Arc<Worker>,
+    /// Whether the next piece of a stream is the worker's to give, and not the client's to take.
+    owed: Owed,
     timeouts: Timeouts,
     reported: u64,
     last_piece: Instant,
@@ -184,6 +187,7 @@ impl RelayBody {
             first: begun.first,
             rest: begun.rest,
             connection: Some(begun.connection),
+            owed: Owed::by(&begun.worker),
             worker: begun.worker,
             timeouts: begun.timeouts,
             reported: 0,
@@ -205,6 +209,7 @@ impl RelayBody {
         }
         loop {
             let Poll::Ready(frame) = Pin::new(&mut self.rest).poll_frame(cx) else {
+                self.owed.set(self.has_first_token());
                 return self.poll_bell(cx);
             };
             match frame {
@@ -234,6 +239,7 @@ impl RelayBody {
     /// Passes a piece on. Whoever knows the length does not ask for more after the last one, so the
     /// end is taken note of with it.
     fn pass(&mut self, piece: Bytes) -> Bytes {
+        self.owed.set(false);
         self.note();
         if self.rest.is_end_stream() {
             self.close();
@@ -261,6 +267,11 @@ impl RelayBody {
             self.reported = tokens;
             account.seat().progress(tokens);
         }
+    }
+
+    /// Whether it is a stream that has begun in earnest.
+    fn has_first_token(&self) -> bool {
+        matches!(&self.scan, Scan::Events(scan) if scan.first_token_seen())
     }
 
     /// Looks whether the answer has stalled.
@@ -294,6 +305,7 @@ impl RelayBody {
 
     /// Closes the account of an answer that is complete.
     fn close(&mut self) {
+        self.owed.set(false);
         let broken = self.ends_too_soon();
         if let Some(connection) = self.connection.take() {
             self.worker.keep(connection);
@@ -324,6 +336,7 @@ impl RelayBody {
     /// must not look whole.
     fn break_off(&mut self, reason: RefusalReason) -> Option<Result<Bytes, BrokenOff>> {
         self.connection = None;
+        self.owed.set(false);
         let endpoint = self.account.as_ref().and_then(|account| account.record.endpoint);
         if let Some(account) = self.account.take() {
             account.close(Outcome::BrokeMidStream, Ending::Denied(reason));

@@ -38,7 +38,7 @@ use hyper::body::Incoming;
 use crate::gateway::{Gateway, Load};
 use crate::refuse::Denial;
 use crate::rules::{Identity, Rules};
-pub(crate) use authenticate::identity;
+pub(crate) use authenticate::holder;
 pub(crate) use body::ReplyBody;
 pub(crate) use decide::Retries;
 pub(crate) use settle::{Account, Ending, Record};
@@ -108,7 +108,7 @@ async fn way(
     let Some(endpoint) = endpoint.filter(|_| head.method == Method::POST) else {
         return Err((Denial::plain(RefusalReason::UnknownEndpoint), record));
     };
-    let identity = match identity(&head.headers, rules) {
+    let identity = match authenticate::identity(&head.headers, rules) {
         Ok(identity) => identity,
         Err(denial) => return Err((denial, record)),
     };

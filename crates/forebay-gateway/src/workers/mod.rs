@@ -3,11 +3,33 @@
 //! | module | answers |
 //! |---|---|
 //! | `connect` | how does a request get a connection to its worker? |
+//! | `discover` | which workers are there, by lists and names? |
+//! | `fetch` | what does a worker answer to a question of our own? |
+//! | `figures` | what is known of a worker by its own figures, and since when? |
+//! | `fleet` | which workers are watched, and what is asked for them? |
+//! | `models` | which models does a worker serve? |
+//! | `options` | how often, how long, how much? |
+//! | `scrape` | what does a worker say of itself? |
+//! | `silence` | has a worker stalled, and does it work again? |
+//! | `state` | what becomes of a worker when something happens to it? |
+//! | `watch` | is a worker well? |
 
 pub(crate) mod connect;
+pub(crate) mod discover;
+mod fetch;
+mod figures;
+pub(crate) mod fleet;
+mod models;
+pub(crate) mod options;
+mod scrape;
+pub(crate) mod silence;
+mod state;
+#[cfg(test)]
+mod tests;
+mod watch;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use forebay_core::{Moment, WorkerId};
@@ -16,6 +38,10 @@ use http::header::HeaderMap;
 
 use crate::config::WorkerUrl;
 use connect::{IdleConnections, WorkerTls};
+pub(crate) use fleet::{Fleet, JoinFault, Reach, Source, WorkerReport};
+pub(crate) use models::Model;
+use models::Models;
+pub(crate) use options::WatchOptions;
 
 /// One worker: where it is and how it is spoken to.
 #[derive(Debug)]
@@ -36,6 +62,10 @@ pub(crate) struct Worker {
     pub(crate) idle: IdleConnections,
     /// When the last byte came from it, on whatever connection.
     last_byte: AtomicU64,
+    /// Streams that have begun and wait for its next piece.
+    owing: AtomicU32,
+    /// What it serves, as far as it says so.
+    pub(crate) models: Models,
 }
 
 /// What a worker is made of.
@@ -52,6 +82,12 @@ impl Worker {
     /// Takes note of a sign of life.
     pub(crate) fn alive(&self, now: Moment) {
         self.last_byte.store(now.0, Ordering::Relaxed);
+    }
+
+    /// Streams that have begun and wait for its next piece. One whose client is slow to read does
+    /// not count: that is no fault of the worker.
+    pub(crate) fn owing(&self) -> u32 {
+        self.owing.load(Ordering::Relaxed)
     }
 
     /// When the last byte came from it; the start if none did.
@@ -108,6 +144,8 @@ impl Roster {
             tls: parts.tls,
             idle: IdleConnections::new(self.lanes),
             last_byte: AtomicU64::new(0),
+            owing: AtomicU32::new(0),
+            models: Models::default(),
         });
         listed.names.insert(name, id);
         listed.present.insert(id, Arc::clone(&worker));

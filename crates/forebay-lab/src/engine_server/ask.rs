@@ -27,12 +27,21 @@ pub(super) struct Sampling {
     pub(super) seed: u64,
     /// Whether the answer is streamed.
     pub(super) stream: bool,
-    /// Whether the stream ends with the usage.
-    pub(super) include_usage: bool,
-    /// Whether every chunk carries the usage so far.
-    pub(super) continuous_usage: bool,
+    /// Which events of the stream carry the usage.
+    pub(super) usage: UsageEvents,
     /// Whether tokens are answered as numbers, too.
     pub(super) return_token_ids: bool,
+}
+
+/// Which events of a stream carry the usage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UsageEvents {
+    /// None.
+    None,
+    /// One of its own at the end (`include_usage`).
+    Last,
+    /// All, and one of its own at the end (`continuous_usage_stats`).
+    All,
 }
 
 impl Ask {
@@ -152,8 +161,11 @@ impl Ask {
             n,
             seed: self.whole("seed")?.unwrap_or(0).cast_unsigned(),
             stream,
-            include_usage: option("include_usage"),
-            continuous_usage: option("include_usage") && option("continuous_usage_stats"),
+            usage: match (option("include_usage"), option("continuous_usage_stats")) {
+                (false, _) => UsageEvents::None,
+                (true, false) => UsageEvents::Last,
+                (true, true) => UsageEvents::All,
+            },
             return_token_ids: self.flag("return_token_ids")?,
         })
     }

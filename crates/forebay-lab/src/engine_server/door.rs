@@ -16,7 +16,7 @@ pub(super) const BODY_MAX: usize = 16 << 20;
 /// Bytes of all bodies that a worker reads at once.
 pub(super) const BODIES_MAX: usize = 256 << 20;
 /// How long a client may take to send a body.
-const BODY_TIME_MAX: Duration = Duration::from_secs(60);
+const BODY_TIME_MAX: Duration = Duration::from_mins(1);
 
 /// Bytes of the bodies that are being read.
 #[derive(Clone, Debug, Default)]

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use serde_json::json;
 
 use super::answer::Answer;
-use super::ask::Sampling;
+use super::ask::{Sampling, UsageEvents};
 use super::kv_events::Prompt;
 use super::usage::{Usage, so_far};
 
@@ -74,7 +74,7 @@ impl Reply {
     }
 
     fn put_usage_so_far(&self, answer: usize, generated: u32, event: &mut String) {
-        if self.sampling.continuous_usage {
+        if self.sampling.usage == UsageEvents::All {
             event.push_str(",\"usage\":");
             event.push_str(&so_far(self.prompt_of(answer).len, generated));
         }
@@ -109,11 +109,12 @@ impl Reply {
         let closing = if self.is_chat { "\"}" } else { "\"" };
         event.push_str(closing);
         event.push_str(",\"logprobs\":null,\"finish_reason\":");
-        match is_last {
-            true => write!(event, "\"{}\"", self.answers[answer].finish_reason()),
-            false => write!(event, "null"),
+        if is_last {
+            write!(event, "\"{}\"", self.answers[answer].finish_reason())
+                .expect("a String takes all");
+        } else {
+            event.push_str("null");
         }
-        .expect("a String takes all");
         if is_last || !self.is_chat {
             event.push_str(",\"stop_reason\":null");
         }
@@ -124,7 +125,7 @@ impl Reply {
         write!(event, ",\"token_ids\":{}}}]", self.numbers(answer, tokens))
             .expect("a String takes all");
         self.put_usage_so_far(answer, generated, &mut event);
-        if is_last && !self.sampling.include_usage {
+        if is_last && self.sampling.usage == UsageEvents::None {
             write!(event, ",\"system_fingerprint\":\"{}\"", self.fingerprint)
                 .expect("a String takes all");
         }

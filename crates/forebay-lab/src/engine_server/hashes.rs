@@ -54,17 +54,17 @@ pub(super) fn block_hashes(tokens: &[u32], size: u32, salt: Option<&str>) -> Arc
 fn put(cbor: &mut Vec<u8>, major: u8, argument: u64) {
     match argument {
         0..24 => cbor.push(major | argument as u8),
-        24..0x100 => cbor.extend([major | 24, argument as u8]),
+        24..0x100 => cbor.extend([major | 0x18, argument as u8]),
         0x100..0x1_0000 => {
-            cbor.push(major | 25);
+            cbor.push(major | 0x19);
             cbor.extend((argument as u16).to_be_bytes());
         }
         0x1_0000..0x1_0000_0000 => {
-            cbor.push(major | 26);
+            cbor.push(major | 0x1a);
             cbor.extend((argument as u32).to_be_bytes());
         }
         _ => {
-            cbor.push(major | 27);
+            cbor.push(major | 0x1b);
             cbor.extend(argument.to_be_bytes());
         }
     }

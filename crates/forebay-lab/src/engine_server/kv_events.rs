@@ -1,4 +1,4 @@
-//! Writes KV events in the form of vLLM 0.24 and later: maps in MessagePack.
+//! Writes KV events in the form of vLLM 0.24 and later: maps in `MessagePack`.
 //!
 //! One batch for each step of the engine, in which what was evicted for a request stands before
 //! what was stored for it. Every copy of a block is told of. The blocks of answers are not, since

@@ -1,5 +1,5 @@
-//! Publishes KV events over ZeroMQ as vLLM does: a PUB socket for what happens, a ROUTER socket for
-//! whoever missed something.
+//! Publishes KV events over `ZeroMQ` as vLLM does: a PUB socket for what happens, a ROUTER socket
+//! for whoever missed something.
 //!
 //! A message is the topic, a sequence number from 0 at each start in 8 bytes, big-endian, and the
 //! batch. The replay of what is kept from a number on ends with a number of all ones.

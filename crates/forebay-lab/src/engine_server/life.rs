@@ -162,7 +162,7 @@ async fn live(
             return Ending::Stop;
         }
     };
-    worker.borrow_mut().take_fault(fault);
+    worker.borrow_mut().take_fault(&fault);
     ready.map(|ready| ready.send(Ok(post.kv)));
     post.tell();
     tokio::task::spawn_local(keep_time(worker.clone()));
@@ -181,7 +181,7 @@ async fn live(
             order = post.orders.recv() => match order {
                 None | Some(Order::Stop) => worker.borrow_mut().end(Ending::Stop),
                 Some(Order::Fault(fault, told)) => {
-                    worker.borrow_mut().take_fault(fault);
+                    worker.borrow_mut().take_fault(&fault);
                     post.untold.extend(told);
                     if worker.borrow().ending().is_none() {
                         post.tell();

@@ -121,7 +121,7 @@ impl Metrics {
     /// The text of `/metrics`.
     pub(super) fn show(&self, gauges: Gauges) -> String {
         let mut to = Exposition::new(&self.model, self.created);
-        self.show_gauges(gauges, &mut to);
+        show_gauges(gauges, &mut to);
         self.show_counters(&mut to);
         self.show_histograms(&mut to);
         to.labelled_gauge(
@@ -131,43 +131,6 @@ impl Metrics {
         );
         self.show_http(&mut to);
         to.finish()
-    }
-
-    fn show_gauges(&self, gauges: Gauges, to: &mut Exposition) {
-        let (running, waiting) = (f64::from(gauges.running), f64::from(gauges.waiting));
-        to.process();
-        to.gauge(
-            "vllm:num_requests_running",
-            "Number of requests in model execution batches.",
-            &[("", running)],
-        );
-        to.gauge(
-            "vllm:num_requests_waiting",
-            "Number of requests waiting to be processed.",
-            &[("", waiting)],
-        );
-        to.gauge(
-            "vllm:num_requests_waiting_by_reason",
-            "Number of waiting requests by reason. Reason labels: 'capacity' = waiting for \
-             scheduling capacity; 'deferred' = deferred by transient constraints (LoRA budget, KV \
-             transfer, blocked status). Sum of all reasons equals vllm:num_requests_waiting.",
-            &[(r#"reason="capacity""#, waiting), (r#"reason="deferred""#, 0.0)],
-        );
-        to.gauge(
-            "vllm:engine_sleep_state",
-            "Engine sleep state; awake = 0 means engine is sleeping; awake = 1 means engine is \
-             awake; weights_offloaded = 1 means sleep level 1; discard_all = 1 means sleep level 2.",
-            &[
-                (r#"sleep_state="awake""#, 1.0),
-                (r#"sleep_state="weights_offloaded""#, 0.0),
-                (r#"sleep_state="discard_all""#, 0.0),
-            ],
-        );
-        to.gauge(
-            "vllm:kv_cache_usage_perc",
-            "KV-cache usage. 1 means 100 percent usage.",
-            &[("", gauges.kv_used)],
-        );
     }
 
     fn show_counters(&self, to: &mut Exposition) {
@@ -305,6 +268,43 @@ impl Metrics {
         });
         to.plain_counter("http_requests", help, &rows.collect::<Vec<_>>());
     }
+}
+
+fn show_gauges(gauges: Gauges, to: &mut Exposition) {
+    let (running, waiting) = (f64::from(gauges.running), f64::from(gauges.waiting));
+    to.process();
+    to.gauge(
+        "vllm:num_requests_running",
+        "Number of requests in model execution batches.",
+        &[("", running)],
+    );
+    to.gauge(
+        "vllm:num_requests_waiting",
+        "Number of requests waiting to be processed.",
+        &[("", waiting)],
+    );
+    to.gauge(
+        "vllm:num_requests_waiting_by_reason",
+        "Number of waiting requests by reason. Reason labels: 'capacity' = waiting for \
+         scheduling capacity; 'deferred' = deferred by transient constraints (LoRA budget, KV \
+         transfer, blocked status). Sum of all reasons equals vllm:num_requests_waiting.",
+        &[(r#"reason="capacity""#, waiting), (r#"reason="deferred""#, 0.0)],
+    );
+    to.gauge(
+        "vllm:engine_sleep_state",
+        "Engine sleep state; awake = 0 means engine is sleeping; awake = 1 means engine is \
+         awake; weights_offloaded = 1 means sleep level 1; discard_all = 1 means sleep level 2.",
+        &[
+            (r#"sleep_state="awake""#, 1.0),
+            (r#"sleep_state="weights_offloaded""#, 0.0),
+            (r#"sleep_state="discard_all""#, 0.0),
+        ],
+    );
+    to.gauge(
+        "vllm:kv_cache_usage_perc",
+        "KV-cache usage. 1 means 100 percent usage.",
+        &[("", gauges.kv_used)],
+    );
 }
 
 /// vLLM's bounds of lengths: 1, 2, 5, 10, 20, 50 and so on up to the longest.

@@ -249,7 +249,7 @@ impl Service {
                 let _ = post.send(Order::Fault(fault, None)).await;
             });
         } else if worker == self.nth {
-            self.worker.borrow_mut().take_fault(fault);
+            self.worker.borrow_mut().take_fault(&fault);
         } else if post.try_send(Order::Fault(fault, None)).is_err() {
             return Err(Problem::busy());
         }

@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame};
 
+use super::ask::UsageEvents;
 use super::format::Reply;
 use super::problem::Problem;
 use super::usage::Usage;
@@ -61,7 +62,7 @@ impl Stream {
         if ticket.is_dead() {
             self.events.push_back(Problem::dead().event().into());
         } else if all_sent {
-            if self.reply.sampling.include_usage {
+            if self.reply.sampling.usage != UsageEvents::None {
                 self.events.push_back(self.reply.usage_event(self.usage()).into());
             }
         } else {

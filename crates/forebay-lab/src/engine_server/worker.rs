@@ -18,7 +18,7 @@ use super::ticket::Ticket;
 use crate::engine::{Engine, Gauges, Input, Job, Output, Preset};
 
 /// Steps that are made up for at once. A worker that is so far behind has no processor for the
-/// speed that was asked for; its clock is set back then, so that it serves slowly and not in bursts.
+/// speed that was asked for; its clock is set back then, so that it serves slowly, not in bursts.
 const LATE_STEPS_MAX: u32 = 2_000;
 /// Faults that wait for their moment.
 const PENDING_MAX: usize = 64;
@@ -250,14 +250,14 @@ impl Worker {
     }
 
     /// Makes something go wrong, now or later.
-    pub(super) fn take_fault(&mut self, fault: Fault) {
+    pub(super) fn take_fault(&mut self, fault: &Fault) {
         match fault.after_tokens {
             Some(tokens) if self.pending.len() < PENDING_MAX => {
-                let fault = Fault { after_tokens: None, ..fault };
+                let fault = Fault { after_tokens: None, ..fault.clone() };
                 self.pending.push((self.metrics.generated_tokens + tokens, fault));
             }
             Some(_) => {}
-            None => self.fail(&fault),
+            None => self.fail(fault),
         }
     }
 

@@ -24,6 +24,7 @@ use std::path::PathBuf;
 use forebay_core::{Moment, Span};
 
 pub use explain::explain;
+pub(crate) use opened::{Event, Opened};
 pub use recorder::{RECORDING_BYTES_MAX, Recorder, Start};
 pub use replay::{Difference, ReplayReport, replay};
 pub use tap::RecordingTap;

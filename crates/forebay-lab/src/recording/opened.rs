@@ -10,7 +10,7 @@ use super::RecordingFault;
 
 /// What one record says.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Event {
+pub(crate) enum Event {
     /// The core was told this.
     Input(Input),
     /// The core said this.
@@ -18,15 +18,15 @@ pub(super) enum Event {
 }
 
 /// A recording that is being read.
-pub(super) struct Opened {
+pub(crate) struct Opened {
     file: PathBuf,
     reader: Reader<File>,
     /// The settings the core began with.
-    pub(super) settings: Settings,
+    pub(crate) settings: Settings,
 }
 
 impl Opened {
-    pub(super) fn open(file: &Path) -> Result<Self, RecordingFault> {
+    pub(crate) fn open(file: &Path) -> Result<Self, RecordingFault> {
         let bytes = File::open(file).map_err(|error| RecordingFault {
             file: file.to_owned(),
             what: format!("the recording can't be read: {error}"),
@@ -51,22 +51,22 @@ impl Opened {
         Ok(Self { file: file.to_owned(), reader, settings })
     }
 
-    pub(super) fn header(&self) -> &Header {
+    pub(crate) fn header(&self) -> &Header {
         self.reader.header()
     }
 
     /// How many records were read so far.
-    pub(super) fn records(&self) -> u64 {
+    pub(crate) fn records(&self) -> u64 {
         self.reader.records()
     }
 
     /// How it ends, once everything was read.
-    pub(super) fn ending(&self) -> Ending {
+    pub(crate) fn ending(&self) -> Ending {
         self.reader.ending().unwrap_or(Ending::Torn)
     }
 
     /// The next record; `None` at the end.
-    pub(super) fn next(&mut self) -> Result<Option<(Moment, Event)>, RecordingFault> {
+    pub(crate) fn next(&mut self) -> Result<Option<(Moment, Event)>, RecordingFault> {
         let Some(record) = self.reader.next() else { return Ok(None) };
         let record = record.map_err(|error| fault(&self.file, &error))?;
         let event = match record.kind {

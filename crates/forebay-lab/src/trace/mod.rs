@@ -8,6 +8,7 @@ mod notes;
 mod open;
 mod order;
 mod prefixes;
+mod recording;
 mod save;
 mod scale;
 mod select;

@@ -4,11 +4,13 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 
+use forebay_wire::recording::MAGIC;
+
 use super::jsonl::JsonRows;
 use super::lines::Lines;
 use super::order::{ORDER_ROWS_MAX, Ordered};
 use super::table::{Columns, TableRows};
-use super::{Notes, Requests, TraceError};
+use super::{Notes, Requests, TraceError, recording};
 
 /// Bytes that are looked at to find out what a file is. A table's header is far shorter.
 const HEAD_BYTES: u64 = 4096;
@@ -42,7 +44,19 @@ fn opened(path: &Path, notes: &Notes, held_max: usize) -> Result<Requests, Trace
     if file.metadata().map_err(unreadable)?.is_dir() {
         return Err(fault(path, "it is a folder", "name the trace's file"));
     }
+    if is_recording(path).map_err(unreadable)? {
+        return recording::requests(path, notes);
+    }
     stream(Box::new(file), path, notes, held_max)
+}
+
+/// Whether a file begins as a recording does. Nothing is taken from a pipe to find out.
+fn is_recording(path: &Path) -> io::Result<bool> {
+    let mut head = Vec::new();
+    if path.metadata()?.is_file() {
+        File::open(path)?.take(MAGIC.len() as u64).read_to_end(&mut head)?;
+    }
+    Ok(head == MAGIC)
 }
 
 /// Finds out what the bytes are and streams their requests.
@@ -112,6 +126,12 @@ fn kind(head: &[u8]) -> Result<Kind, (String, &'static str)> {
             return refused("it is one JSON array", "write one object a line: jq -c '.[]' FILE");
         }
         [b'{', ..] => return Ok(Kind::Json),
+        _ if head.starts_with(&MAGIC) => {
+            return refused(
+                "it is a recording",
+                "name the file itself: a recording is read twice, which a pipe can't be",
+            );
+        }
         _ => {}
     }
     let header = text.split(|byte| *byte == b'\n').next().unwrap_or_default();

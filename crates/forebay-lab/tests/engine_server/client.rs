@@ -8,7 +8,7 @@ use forebay_lab::engine::Preset;
 use forebay_lab::engine_server::{EngineServer, Fault, Options};
 
 /// How long anything may take before a test gives up on it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Servers that run while a test does.
 pub(crate) struct Engines {
@@ -157,7 +157,7 @@ pub(crate) fn read_events(stream: &mut TcpStream, events: usize) -> String {
 /// Reads to the end of the connection, and takes a reset for an end.
 pub(crate) fn read_all(mut stream: TcpStream) -> Vec<u8> {
     let mut raw = Vec::new();
-    let mut bytes = [0; 65_536];
+    let mut bytes = [0; 16_384];
     while let Ok(read @ 1..) = stream.read(&mut bytes) {
         raw.extend_from_slice(&bytes[..read]);
     }

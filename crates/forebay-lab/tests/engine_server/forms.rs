@@ -117,7 +117,7 @@ fn the_other_paths_have_the_captured_form() {
 #[test]
 fn usage_counts_what_tokenize_counts_and_a_prompt_sent_again_is_cached() {
     let engines = Engines::start(|_| {});
-    let prompt: String = (0..1_000).map(|nth| format!(" token{nth}")).collect();
+    let prompt = (0..1_000).map(|nth| format!(" token{nth}")).collect::<Vec<_>>().concat();
     let body = json!({ "prompt": prompt, "max_tokens": 5, "ignore_eos": true }).to_string();
     let usage = || {
         let answer = engines.post("/v1/completions", &body);

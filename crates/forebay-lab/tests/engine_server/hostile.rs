@@ -31,7 +31,7 @@ fn a_body_that_hides_its_length_is_cut_at_the_bound() {
     let mut stream = TcpStream::connect(engines.addr()).expect("it listens");
     let head = "POST /v1/completions HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
     stream.write_all(head.as_bytes()).expect("it reads");
-    let chunk = [b"100000\r\n", &[b' '; 0x10_0000][..], b"\r\n"].concat();
+    let chunk = [&b"100000\r\n"[..], &vec![b' '; 0x10_0000], b"\r\n"].concat();
     let sent = (0..1_000).take_while(|_| stream.write_all(&chunk).is_ok()).count();
     assert!(sent < 1_000, "all of it was read");
     assert_eq!(engines.get("/health").status, 200);

@@ -15,7 +15,7 @@ const REQUESTS: u64 = 400;
 const WARM: u64 = 40;
 /// Rounds in which all take turns. The median of them counts: what disturbs the machine for a few
 /// seconds falls on one round of one.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 3;
 
 /// Latencies of one kind of body, in milliseconds, from when a request was sent to its end.
 #[derive(Clone, Copy, Debug, PartialEq)]

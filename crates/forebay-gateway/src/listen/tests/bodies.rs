@@ -34,9 +34,9 @@ fn a_client_that_sends_all_before_it_reads_still_hears_the_refusal() {
 fn a_chunked_body_is_refused_once_it_is_too_large() {
     let gate = open(listening());
     let chunk = format!("10000\r\n{}\r\n", "x".repeat(0x10000));
-    let head =
+    let start =
         "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n";
-    let heard = gate.talk(format!("{head}{}0\r\n\r\n", chunk.repeat(17)));
+    let heard = gate.talk(format!("{start}{}0\r\n\r\n", chunk.repeat(17)));
     assert_eq!(statuses(&heard), [413]);
     gate.close();
 }

@@ -103,6 +103,21 @@ fn a_client_that_goes_away_ends_its_request() {
     gate.close();
 }
 
+/// Known, and wrong: see [`super::super::Handle`].
+#[test]
+fn a_client_that_sent_more_than_its_request_is_missed_only_when_it_is_answered() {
+    let gate = open(listening());
+    let mut client = gate.client();
+    client.write_all(b"GET /wait HTTP/1.1\r\nhost: a\r\n\r\n\r\n").unwrap();
+    until("the request", || gate.echo.waiting.load(SeqCst) == 1);
+    drop(client);
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(gate.echo.gone.load(SeqCst), 0);
+    gate.echo.go.add_permits(1);
+    until("its end", || gate.counts.open.load(SeqCst) == 0);
+    gate.close();
+}
+
 #[test]
 fn whoever_finds_no_room_hears_so_and_room_is_made() {
     let gate = open(Listening {

@@ -4,8 +4,9 @@ use std::io::Write;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+use super::super::Listening;
+use super::super::door::Served;
 use super::super::stop::{Phase, StopTimes};
-use super::super::{Listening, Served};
 use super::{FOREVER, LAST, answer, listening, open, rest, statuses, until};
 
 const WAIT: &[u8] = b"GET /wait HTTP/1.1\r\nhost: a\r\n\r\n";

@@ -1,0 +1,5 @@
+//! Checks the watch over workers.
+
+mod living;
+mod state;
+mod stub;

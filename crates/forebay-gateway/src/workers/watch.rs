@@ -1,0 +1,211 @@
+//! Watches one worker: probes it, reads what it says of itself, and does what its state asks for.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use forebay_core::{Moment, Rng, WorkerView};
+use http::StatusCode;
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use super::Worker;
+use super::fetch::{NoAnswer, Question, ask};
+use super::figures::{FiguresView, Known};
+use super::models;
+use super::options::WatchOptions;
+use super::silence::computes;
+use super::state::{Action, Activity, Bounds, Event, Machine, Probe};
+use crate::pool::Pool;
+
+/// The most bytes of the answer to a probe.
+const BYTES_MAX: usize = 64 << 10;
+
+/// A worker that is watched.
+pub(super) struct Watched {
+    pub(super) worker: Arc<Worker>,
+    pub(super) pool: Arc<Pool>,
+    pub(super) options: Arc<WatchOptions>,
+    /// Held while its figures are read.
+    pub(super) reading: tokio::sync::Mutex<()>,
+    machine: Mutex<Machine>,
+    known: Mutex<Known>,
+    chance: Mutex<Rng>,
+    trial_wanted: Notify,
+    gone: Notify,
+}
+
+impl std::fmt::Debug for Watched {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watched").field("worker", &self.worker.name).finish_non_exhaustive()
+    }
+}
+
+impl Watched {
+    /// A worker of which nothing is known.
+    pub(super) fn new(worker: Arc<Worker>, pool: Arc<Pool>, options: Arc<WatchOptions>) -> Self {
+        let bounds = Bounds::of(&options);
+        let seed = pool.clock().unix_millis(pool.clock().now()) ^ u64::from(worker.id.0) << 48;
+        Self {
+            worker,
+            pool,
+            options,
+            reading: tokio::sync::Mutex::new(()),
+            machine: Mutex::new(Machine::new(bounds)),
+            known: Mutex::default(),
+            chance: Mutex::new(Rng::new(seed)),
+            trial_wanted: Notify::new(),
+            gone: Notify::new(),
+        }
+    }
+
+    /// Watches it until it is forgotten.
+    pub(super) async fn watch(&self) {
+        tokio::select! {
+            () = self.probe() => {}
+            () = self.scrape() => {}
+            () = self.try_out() => {}
+            () = self.tick() => {}
+            () = self.read_models() => {}
+            () = self.gone.notified() => {}
+        }
+        self.worker.idle.close();
+    }
+
+    /// Something happens to it: does what follows from it. The core hears of it in the order in
+    /// which it happens.
+    pub(super) fn happens(&self, event: Event) {
+        let mut machine = self.machine();
+        for action in machine.on(self.now(), event) {
+            match action {
+                Action::Tell(observation) => self.pool.observe(self.worker.id, observation),
+                Action::TryOut => self.trial_wanted.notify_one(),
+                Action::Say(what, true) => tracing::warn!(worker = %self.worker.name, "{what}"),
+                Action::Say(what, false) => tracing::info!(worker = %self.worker.name, "{what}"),
+                Action::Forget => self.gone.notify_one(),
+            }
+        }
+    }
+
+    /// Whether it is forgotten.
+    pub(super) fn is_gone(&self) -> bool {
+        self.machine().is_gone()
+    }
+
+    /// Its state in one word.
+    pub(super) fn word(&self) -> &'static str {
+        self.machine().word()
+    }
+
+    /// What it says of itself.
+    pub(super) fn figures(&self) -> FiguresView {
+        self.known().view(self.now(), self.options.scrape.stale_max)
+    }
+
+    /// What is known of it by its own figures.
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The moment that is now.
+    pub(super) fn now(&self) -> Moment {
+        self.pool.clock().now()
+    }
+
+    /// A time with up to a tenth added or taken by chance.
+    pub(super) fn jittered(&self, time: Duration) -> Duration {
+        let chance = self.chance.lock().unwrap_or_else(PoisonError::into_inner).unit();
+        time.mul_f64(0.9 + 0.2 * chance)
+    }
+
+    fn machine(&self) -> MutexGuard<'_, Machine> {
+        self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its last sign of life.
+    fn life(&self) -> Moment {
+        self.worker.last_byte().max(self.known().advanced().unwrap_or_default())
+    }
+
+    async fn probe(&self) {
+        let options = &self.options.probe;
+        let mut failed = false;
+        loop {
+            let question = Question {
+                path: &options.path,
+                body: None,
+                within: options.timeout,
+                bytes_max: BYTES_MAX,
+            };
+            let answer = ask(&self.worker, question).await;
+            let probe = answer.as_ref().map_or_else(|why| unanswered(*why), |it| judged(it.status));
+            if probe != Probe::Well && !std::mem::replace(&mut failed, true) {
+                tracing::warn!(worker = %self.worker.name, ?probe, "a probe fails");
+            }
+            failed &= probe != Probe::Well;
+            self.happens(Event::Probed(probe, self.life()));
+            let away = self.machine().is_away();
+            let every = if away { options.every_away.min(options.every) } else { options.every };
+            sleep(self.jittered(every)).await;
+        }
+    }
+
+    async fn try_out(&self) {
+        loop {
+            self.trial_wanted.notified().await;
+            let Some(with_completion) = self.machine().trial() else { continue };
+            let works = !with_completion || computes(&self.worker, &self.options).await;
+            let profile = if works {
+                models::refresh(
+                    &self.worker,
+                    &self.options.models_path,
+                    self.options.probe.timeout,
+                )
+                .await;
+                Some(self.introduce().await)
+            } else {
+                None
+            };
+            self.happens(Event::Tried(profile));
+        }
+    }
+
+    async fn tick(&self) {
+        loop {
+            sleep(self.options.tick).await;
+            let leaving = self.machine().is_leaving();
+            let running = if leaving { self.view().map_or(0, |view| view.running) } else { 0 };
+            let activity = Activity { owing: self.worker.owing(), life: self.life(), running };
+            self.happens(Event::Ticked(activity));
+        }
+    }
+
+    async fn read_models(&self) {
+        loop {
+            sleep(self.jittered(self.options.models_every)).await;
+            models::refresh(&self.worker, &self.options.models_path, self.options.probe.timeout)
+                .await;
+        }
+    }
+
+    /// Its account in the core, if the core knows it.
+    fn view(&self) -> Option<WorkerView> {
+        self.pool.workers().into_iter().find(|view| view.worker == self.worker.id)
+    }
+}
+
+fn judged(status: StatusCode) -> Probe {
+    match status {
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Probe::Busy,
+        StatusCode::REQUEST_TIMEOUT => Probe::TooLate,
+        // Not every engine has a page for this. One that says so answers.
+        status if status.is_success() || status.is_client_error() => Probe::Well,
+        _ => Probe::Faulty,
+    }
+}
+
+fn unanswered(why: NoAnswer) -> Probe {
+    match why {
+        NoAnswer::TooLate => Probe::TooLate,
+        NoAnswer::Unreachable | NoAnswer::TooLong => Probe::Faulty,
+    }
+}
