@@ -13,6 +13,7 @@ mod observe;
 mod pool;
 mod record;
 mod refuse;
+mod reload;
 mod request;
 mod rules;
 mod serve;

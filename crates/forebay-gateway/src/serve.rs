@@ -29,12 +29,12 @@ use crate::observe::{AccessLog, LogTo, Observe};
 use crate::pool::{Pool, PoolParts};
 use crate::record::{Recordings, Start, UnwritableRecording};
 use crate::refuse::Denial;
+use crate::reload::Reload;
 use crate::request::{self, From, ReplyBody};
 use crate::rules::Rules;
 use crate::tickets;
 use crate::workers::connect::{WorkerTls, WorkerTlsError};
-use crate::workers::discover::{Urls, by_name};
-use crate::workers::{Fleet, Reach, Source, WatchOptions};
+use crate::workers::{Fleet, Reach, WatchOptions};
 
 /// Why the gateway could not run: what, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -125,7 +125,7 @@ pub fn start(config: Config) -> Result<Running, ServeError> {
     let told = stop.clone();
     let house = std::thread::Builder::new()
         .name("house".to_owned())
-        .spawn(move || built.run(&told, None))
+        .spawn(move || built.run(&told, Told::default()))
         .map_err(system("a thread can't be started"))?;
     Ok(Running { addr, stop, house: Some(house) })
 }
@@ -139,7 +139,16 @@ pub fn serve(
 ) -> Result<(), ServeError> {
     let built = Built::of(config)?;
     listening(built.bound.local_addr());
-    built.run(&Stop::default(), Some(file))
+    built.run(&Stop::default(), Told { file, by_signals: true })
+}
+
+/// What a gateway hears of besides requests while it runs.
+#[derive(Debug, Default)]
+struct Told {
+    /// The file that it was started from, which may change.
+    file: Option<PathBuf>,
+    /// Whether signals of the system stop it, or have the file read.
+    by_signals: bool,
 }
 
 /// A gateway that is put together, and listens to nobody yet.
@@ -148,6 +157,7 @@ struct Built {
     config: Config,
     bound: Bound,
     counts: Arc<ConnectionCounts>,
+    tls: Option<Tls>,
     recordings: Option<Recordings>,
 }
 
@@ -181,23 +191,23 @@ impl Built {
             observe = observe.with_recordings(recordings.states());
         }
         let gateway = Gateway::new(clock, pools, rules, observe);
-        let bound = listening(&config, lanes)?
+        let tls = tls(&config)?;
+        let bound = listening(&config, lanes, tls.as_ref())
             .bind()
             .map_err(|source| ServeError::Bind { addr: config.listen.address, source })?;
         let counts = Arc::<ConnectionCounts>::default();
         gateway.observe.show_connections(Arc::clone(&counts));
-        Ok(Self { gateway: Arc::new(gateway), config, bound, counts, recordings })
+        Ok(Self { gateway: Arc::new(gateway), config, bound, counts, tls, recordings })
     }
 
-    /// Runs until stopped, on the thread that it is called on. With a file (or `None` in its place)
-    /// signals are obeyed.
-    fn run(self, stop: &Stop, signals: Option<Option<PathBuf>>) -> Result<(), ServeError> {
+    /// Runs until stopped, on the thread that it is called on.
+    fn run(mut self, stop: &Stop, told: Told) -> Result<(), ServeError> {
         let house = runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(system("a runtime can't be made"))?;
         house.block_on(async {
-            let chores = self.chores(stop, signals)?;
+            let chores = self.chores(stop, told)?;
             let served = self.bound.serve(
                 Arc::new(Door { gateway: Arc::clone(&self.gateway) }),
                 self.counts,
@@ -217,40 +227,37 @@ impl Built {
     }
 
     /// The watch over the workers, which goes on on this thread.
-    fn fleet(&self) -> Fleet {
+    fn watch(&self) {
         let pools = self.gateway.pools.iter().zip(&self.config.pools).map(|(pool, meant)| {
             let reach = Reach { headers: meant.headers.clone(), tls: meant.tls.clone() };
             (Arc::clone(pool), reach, WatchOptions::of(&self.config, meant))
         });
         let house = runtime::Handle::current();
-        self.gateway.fleet.get_or_init(|| Fleet::new(house, pools)).clone()
+        self.gateway.fleet.get_or_init(|| Fleet::new(house, pools));
     }
 
     /// Everything that goes on beside the connections.
-    fn chores(
-        &self,
-        stop: &Stop,
-        signals: Option<Option<PathBuf>>,
-    ) -> Result<Vec<AbortHandle>, ServeError> {
+    fn chores(&mut self, stop: &Stop, told: Told) -> Result<Vec<AbortHandle>, ServeError> {
         let mut chores = Vec::new();
-        let fleet = self.fleet();
+        self.watch();
         for (nth, meant) in self.config.pools.iter().enumerate() {
             let pool = Arc::clone(&self.gateway.pools[nth]);
             chores.push(tokio::spawn(pool.keep_awake()).abort_handle());
-            for url in &meant.workers {
+            for url in meant.workers.iter().chain(&meant.dns) {
                 // What can't be read of the certificates is said at the start, not at each join.
                 WorkerTls::of(&meant.tls, url)?;
             }
-            fleet.list(nth, &Source::List, &Urls::new(), &by_name(meant.workers.iter().cloned()));
-            for name in &meant.dns {
-                chores.push(fleet.follow_name(nth, name.clone(), meant.dns_interval));
-            }
         }
-        chores.push(tokio::spawn(leave(Arc::clone(&self.gateway), stop.clone())).abort_handle());
-        if let Some(_file) = signals {
-            let obeyed = obey_signals(stop.clone(), || {});
+        let (gateway, tls) = (Arc::clone(&self.gateway), self.tls.take());
+        let mut reload = Reload::new(gateway, self.config.clone(), told.file, tls);
+        reload.begin();
+        if told.by_signals {
+            let bell = reload.bell();
+            let obeyed = obey_signals(stop.clone(), move || bell.notify_one());
             chores.push(tokio::spawn(async { drop(obeyed.await) }).abort_handle());
         }
+        chores.push(tokio::spawn(reload.follow()).abort_handle());
+        chores.push(tokio::spawn(leave(Arc::clone(&self.gateway), stop.clone())).abort_handle());
         Ok(chores)
     }
 }
@@ -309,23 +316,11 @@ fn lanes(config: &Config) -> usize {
 }
 
 /// The listener's part of the configuration.
-fn listening(config: &Config, lanes: usize) -> Result<Listening, ServeError> {
+fn listening(config: &Config, lanes: usize, tls: Option<&Tls>) -> Listening {
     let listen = &config.listen;
-    let tls = match &listen.tls {
-        None => None,
-        Some(files) => {
-            let clients = files.client_ca.clone();
-            let files = TlsFiles {
-                certificates: files.cert.clone(),
-                key: files.key.clone(),
-                clients: clients.map(|authorities| TlsClients { authorities, required: true }),
-            };
-            Some(Arc::clone(&Tls::load(files)?.config))
-        }
-    };
-    Ok(Listening {
+    Listening {
         addr: listen.address,
-        tls,
+        tls: tls.map(|tls| Arc::clone(&tls.config)),
         connections_max: Some(listen.connections_max),
         connections_per_peer_max: listen.connections_per_peer_max,
         headers_bytes_max: listen.headers_bytes_max,
@@ -335,12 +330,33 @@ fn listening(config: &Config, lanes: usize) -> Result<Listening, ServeError> {
         streams_max: listen.streams_max,
         lanes: Some(lanes),
         stop: StopTimes {
-            notice: Duration::ZERO,
+            notice: notice(config),
             drain_max: config.timeouts.drain_max,
             ..StopTimes::default()
         },
         ..Listening::default()
-    })
+    }
+}
+
+/// How long connections are taken after readiness has gone down: whoever sends traffic from elsewhere
+/// takes a few seconds to notice, and nobody does on the same machine.
+fn notice(config: &Config) -> Duration {
+    if config.listen.address.ip().is_loopback() {
+        return Duration::ZERO;
+    }
+    StopTimes::default().notice.min(config.timeouts.drain_max / 4)
+}
+
+/// The certificates that the gateway shows and asks for, if it speaks TLS.
+fn tls(config: &Config) -> Result<Option<Tls>, TlsError> {
+    let Some(files) = &config.listen.tls else { return Ok(None) };
+    let clients = files.client_ca.clone();
+    let files = TlsFiles {
+        certificates: files.cert.clone(),
+        key: files.key.clone(),
+        clients: clients.map(|authorities| TlsClients { authorities, required: true }),
+    };
+    Tls::load(files).map(Some)
 }
 
 /// Hands each request to whoever answers it.

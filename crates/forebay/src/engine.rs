@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// Preset: name or file
     #[arg(long, value_name = "PRESET", default_value = "a100-40gb/qwen3-8b")]
     #[arg(help_heading = "Engine")]
-    engine: String,
+    preset: String,
     /// How many times faster than real
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, help_heading = "Engine")]
     speed: f64,
@@ -127,7 +127,7 @@ async fn serve(options: Options) -> anyhow::Result<()> {
 
 impl Args {
     fn options(&self) -> anyhow::Result<Options> {
-        let options = Options::new(Preset::resolve(&self.engine)?);
+        let options = Options::new(Preset::resolve(&self.preset)?);
         Ok(Options {
             workers: self.workers,
             host: self.host,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use forebay_core::{RefusalReason, Span};
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
@@ -71,7 +71,7 @@ pub(crate) async fn workers(
             return Err(unknown_endpoint());
         }
         // A page of another site can't send this type without asking first.
-        let kind = head.headers.get(CONTENT_TYPE).map(|kind| kind.as_bytes());
+        let kind = head.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
         if !kind.is_some_and(|kind| kind.starts_with(b"application/json")) {
             return Err(invalid("The body must be of the type application/json."));
         }
@@ -187,4 +187,96 @@ fn invalid(what: impl Into<String>) -> Denial {
 
 fn unknown_endpoint() -> Denial {
     Denial::plain(RefusalReason::UnknownEndpoint)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use serde_json::{Value, json};
+    use tokio::runtime::Handle;
+
+    use super::{act, is_for, shown};
+    use crate::clock::Clock;
+    use crate::fixture;
+    use crate::workers::{Fleet, Reach, WatchOptions};
+
+    fn fleet() -> Fleet {
+        let pool = |name| fixture::pool(name, Clock::start(), None);
+        let watched = |name| (pool(name), Reach::default(), WatchOptions::default());
+        Fleet::new(Handle::current(), ["main", "overnight"].map(watched))
+    }
+
+    fn ask(fleet: &Fleet, verb: &str, body: &Value) -> Result<String, u16> {
+        let body = Bytes::from(body.to_string());
+        match act(fleet, &format!("/admin/workers{verb}"), &body) {
+            Ok(page) => Ok(page["state"].as_str().expect("it has one").to_owned()),
+            Err(denial) => Err(denial.reason.status()),
+        }
+    }
+
+    #[tokio::test]
+    async fn workers_join_are_drained_and_leave_and_all_of_it_may_be_asked_twice() {
+        let fleet = fleet();
+        // It takes connections and answers nothing, so nothing ever runs there.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let join = json!({ "url": url, "pool": "overnight" });
+        let it = json!({ "url": url });
+        for _ in 0..2 {
+            assert_eq!(ask(&fleet, "", &join), Ok("joining".into()));
+        }
+        for _ in 0..2 {
+            assert_eq!(ask(&fleet, "/drain", &it), Ok("draining".into()));
+        }
+        let page = shown(&fleet);
+        assert_eq!(page["pools"][0]["workers"], json!([]));
+        let worker = &page["pools"][1]["workers"][0];
+        assert_eq!((&worker["url"], &worker["state"]), (&json!(url), &json!("draining")));
+        assert_eq!(worker["account"], Value::Null, "the core does not know it yet");
+        assert_eq!(worker["figures"]["waiting"], Value::Null, "what is unknown is not 0");
+        assert_eq!(ask(&fleet, "/undrain", &it), Ok("joining".into()));
+        for _ in 0..2 {
+            assert_eq!(ask(&fleet, "/leave", &it), Ok("gone".into()));
+        }
+        assert_eq!(ask(&fleet, "/drain", &it), Err(404));
+        assert_eq!(shown(&fleet)["pools"][1]["workers"], json!([]));
+    }
+
+    #[tokio::test]
+    async fn what_can_not_be_done_is_refused_with_the_reason() {
+        let fleet = fleet();
+        let url = "http://127.0.0.1:9";
+        for (verb, body, status) in [
+            ("", json!({ "url": url }), 400),
+            ("", json!({ "url": url, "pool": "none" }), 400),
+            ("", json!({ "url": "127.0.0.1:9", "pool": "main" }), 400),
+            ("", json!({ "url": url, "pool": "main", "weight": 3 }), 400),
+            ("", json!([]), 400),
+            ("/stop", json!({ "url": url }), 404),
+            ("/undrain", json!({ "url": url }), 404),
+        ] {
+            assert_eq!(ask(&fleet, verb, &body), Err(status), "{verb} {body}");
+        }
+        for port in 0..10 {
+            let join = json!({ "url": format!("http://127.0.0.1:{}", port + 1), "pool": "main" });
+            assert!(ask(&fleet, "", &join).is_ok());
+        }
+        let join = json!({ "url": "http://127.0.0.1:11", "pool": "main" });
+        assert_eq!(ask(&fleet, "/join", &join), Err(503), "it has as many as it may");
+        let pools: Vec<&Arc<_>> = fleet.pools().collect();
+        assert_eq!(pools.len(), 2);
+    }
+
+    #[test]
+    fn only_paths_of_the_fleet_are_answered_for() {
+        for path in ["/admin/fleet", "/admin/workers", "/admin/workers/", "/admin/workers/drain"] {
+            assert!(is_for(path), "{path}");
+        }
+        for path in ["/admin/fleets", "/admin/workersx", "/admin", "/v1/models"] {
+            assert!(!is_for(path), "{path}");
+        }
+    }
 }

@@ -173,10 +173,9 @@ pub(super) const IDLE_MS_MAX: Key = Key::count("listen", "idle_ms_max", (1.0, DA
 pub(super) const STREAMS_MAX: Key = Key::count("listen", "streams_max", (1.0, 65_536.0))
     .or(256.0, "256: a proxy's connection carries many clients, and RFC 9113 advises at least 100");
 
-pub(super) const BLOCK_SIZE: Key = Key::count("pool", "block_size", (1.0, 65_536.0)).or(
-    64.0,
-    "64 tokens: prefixes are told apart to a screenful, and a prompt of 220 KB has 860 blocks; it \
-     need not be the engine's",
+pub(super) const BLOCK_SIZE: Key = Key::count("pool", "block_size", (1.0, 65_536.0)).or_none(
+    "the engine's own, doubled until the longest prompt of its model has at most 512; 128 \
+         where no worker tells: then a prompt of 220 KB has 430",
 );
 pub(super) const BYTES_PER_TOKEN: Key = Key::number("pool", "bytes_per_token", (0.25, 64.0))
     .or(4.0, "4 at the start, about English in today's vocabularies; then learned from `usage`");

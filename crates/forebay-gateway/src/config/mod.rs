@@ -32,6 +32,10 @@ use http::HeaderMap;
 pub use forebay_core::Mode;
 pub use worker_url::{WorkerUrl, WorkerUrlError};
 
+/// Tokens in a block of the prefix hashes where nobody said, until a worker's engine and its model
+/// say more: a prompt of 220 KB has 430 blocks then, which cost 40 µs.
+pub const BLOCK_SIZE_START: u32 = 128;
+
 /// What was configured, resolved.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -120,8 +124,9 @@ pub struct Pool {
     pub mode: Mode,
     /// Where knowledge of the workers' caches comes from.
     pub knowledge: Knowledge,
-    /// Tokens in one block of the prefix hashes.
-    pub block_size: u32,
+    /// Tokens in one block of the prefix hashes; if `None`, as fine as the engine's own and as
+    /// coarse as the longest prompt of its model asks for.
+    pub block_size: Option<u32>,
     /// Bytes of text in one token, until that is learned.
     pub bytes_per_token: f64,
     /// A constant in place of the learned mean output.
@@ -331,7 +336,7 @@ impl Config {
         let door = Door {
             mode: meant.mode,
             knowledge: meant.knowledge,
-            block_size: meant.block_size,
+            block_size: meant.block_size.unwrap_or(BLOCK_SIZE_START),
             expected_output: meant.expected_output,
         };
         self.service.settings_of(classes, lets_in, door)

@@ -74,7 +74,7 @@ fn pool(table: &PoolTable, folder: &Path, found: &mut Gathered) -> Pool {
             .and_then(|typed| mode(typed, found))
             .unwrap_or(Mode::Hold(HoldOrder::Aged)),
         knowledge: knowledge(table.knowledge.as_ref(), found),
-        block_size: count(&keys::BLOCK_SIZE),
+        block_size: numbers.typed(&keys::BLOCK_SIZE).map(|at| at.value as u32),
         bytes_per_token: numbers.value(&keys::BYTES_PER_TOKEN),
         expected_output: tokens(&keys::EXPECTED_OUTPUT),
         profile: WorkerProfile {

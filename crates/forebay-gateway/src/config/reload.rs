@@ -29,6 +29,7 @@ impl Config {
             (was.idle_time_max == is.idle_time_max, "`idle_ms_max` under [listen]"),
             (was.streams_max == is.streams_max, "`streams_max` under [listen]"),
             (was.tls == is.tls, "[listen.tls]"),
+            (self.timeouts.drain_max == new.timeouts.drain_max, "`drain_ms_max` under [timeouts]"),
             (self.record == new.record, "[record]"),
             (self.log == new.log, "[log]"),
             (self.ticket_secret == new.ticket_secret, "`secret_file` under [tickets]"),
@@ -60,6 +61,16 @@ impl Config {
             differences.push("the classes: too many have come and gone".to_owned());
         }
         differences
+    }
+
+    /// The same before any worker was listed.
+    #[must_use]
+    pub(crate) fn without_workers(mut self) -> Self {
+        for pool in &mut self.pools {
+            pool.workers.clear();
+            pool.dns.clear();
+        }
+        self
     }
 
     /// The same with classes and tenants numbered as in the running configuration: what waits and

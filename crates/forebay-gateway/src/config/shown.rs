@@ -101,7 +101,7 @@ impl Page {
             self.texts("dns", pool.dns.iter().map(ToString::to_string))?;
         }
         self.millis("dns_interval_ms", pool.dns_interval)?;
-        self.number("block_size", pool.block_size)?;
+        self.number_if("block_size", pool.block_size)?;
         self.number("bytes_per_token", pool.bytes_per_token)?;
         self.number_if("expected_output", pool.expected_output.map(|tokens| tokens.0))?;
         self.number_if("kv_capacity_tokens", pool.profile.kv_capacity.map(|tokens| tokens.0))?;

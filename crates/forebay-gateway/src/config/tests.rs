@@ -76,7 +76,7 @@ fn a_worker_is_all_that_must_be_said() {
     assert_eq!(config.listen.address.to_string(), "127.0.0.1:8080");
     let [pool] = &config.pools[..] else { panic!("one pool") };
     assert_eq!((pool.name.as_str(), pool.mode), ("main", Mode::Hold(HoldOrder::Aged)));
-    assert_eq!((pool.block_size, pool.profile.batch_tokens_max), (64, Tokens(2048)));
+    assert_eq!((pool.block_size, pool.profile.batch_tokens_max), (None, Tokens(2048)));
     assert_eq!(pool.workers[0].to_string(), "http://10.0.0.7:8000");
     assert_eq!(config.service.classes.len(), 1);
     assert_eq!((config.anonymous, config.admin_is_open), (Some(TenantId(0)), true));

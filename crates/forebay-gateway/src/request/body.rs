@@ -101,7 +101,7 @@ pub(super) enum Scan {
 impl Scan {
     /// For an answer with this head.
     pub(super) fn of(endpoint: Endpoint, head: &Parts) -> Self {
-        let kind = head.headers.get(CONTENT_TYPE).map(|kind| kind.as_bytes());
+        let kind = head.headers.get(CONTENT_TYPE).map(http::HeaderValue::as_bytes);
         let events = b"text/event-stream";
         let is_events = kind.and_then(|kind| kind.get(..events.len()));
         if is_events.is_some_and(|kind| kind.eq_ignore_ascii_case(events)) {
@@ -203,7 +203,7 @@ impl RelayBody {
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BrokenOff>>> {
         let Some(account) = &mut self.account else { return Poll::Ready(None) };
         if account.seat().poll_news(cx).is_ready() {
-            return Poll::Ready(self.overtaken(cx));
+            return Poll::Ready(Some(self.overtaken(cx)));
         }
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(Ok(self.pass(first))));
@@ -220,7 +220,7 @@ impl RelayBody {
                     return Poll::Ready(Some(Ok(self.pass(piece))));
                 }
                 Some(Err(_)) => {
-                    return Poll::Ready(self.break_off(RefusalReason::UpstreamFailed));
+                    return Poll::Ready(Some(self.break_off(RefusalReason::UpstreamFailed)));
                 }
                 None => return Poll::Ready(self.end()),
             }
@@ -242,7 +242,7 @@ impl RelayBody {
     fn pass(&mut self, piece: Bytes) -> Bytes {
         self.owed.set(false);
         self.note();
-        if self.rest.is_end_stream() {
+        if self.rest.is_end_stream() && !self.ends_too_soon() {
             self.close();
         }
         piece
@@ -282,7 +282,7 @@ impl RelayBody {
             let stalls_at = self.last_piece + self.timeouts.idle;
             let at = stalls_at.min(self.ends_by);
             if Instant::now() >= at {
-                return Poll::Ready(self.break_off(RefusalReason::UpstreamTimeout));
+                return Poll::Ready(Some(self.break_off(RefusalReason::UpstreamTimeout)));
             }
             self.bell.as_mut().reset(at);
         }
@@ -291,7 +291,7 @@ impl RelayBody {
     /// The worker has ended its answer.
     fn end(&mut self) -> Option<Result<Bytes, BrokenOff>> {
         if self.ends_too_soon() {
-            return self.break_off(RefusalReason::UpstreamFailed);
+            return Some(self.break_off(RefusalReason::UpstreamFailed));
         }
         self.close();
         None
@@ -319,23 +319,22 @@ impl RelayBody {
         };
         let output = account.record.usage.and_then(|usage| usage.completion).unwrap_or(counted);
         account.record.output = Tokens(output);
-        if broken || self.scan.failed() || self.status.is_server_error() {
-            let outcome = if self.status.is_server_error() {
-                Outcome::ClientFault
-            } else {
-                Outcome::BrokeMidStream
-            };
-            account.close(Some(outcome), Ending::Denied(RefusalReason::UpstreamFailed));
-        } else if self.status.is_success() {
-            account.close(Some(Outcome::Completed { output: Tokens(output) }), Ending::Completed);
-        } else {
+        let failed = RefusalReason::UpstreamFailed;
+        if self.status.is_client_error() || self.status.is_redirection() {
+            // What it says in its body is no news: the request is at fault.
             account.close(Some(Outcome::ClientFault), Ending::ClientFault);
+        } else if self.status.is_server_error() {
+            account.close(Some(Outcome::ClientFault), Ending::Denied(failed));
+        } else if broken || self.scan.failed() {
+            account.close(Some(Outcome::BrokeMidStream), Ending::Denied(failed));
+        } else {
+            account.close(Some(Outcome::Completed { output: Tokens(output) }), Ending::Completed);
         }
     }
 
     /// The core has spoken again while the answer runs: its worker is lost, or the gateway ends. If
     /// there is another worker for it, that one has done nothing wrong.
-    fn overtaken(&mut self, cx: &mut Context<'_>) -> Option<Result<Bytes, BrokenOff>> {
+    fn overtaken(&mut self, cx: &mut Context<'_>) -> Result<Bytes, BrokenOff> {
         let spoken = self.account.as_mut().map(|account| account.seat().poll_decision(cx));
         let reason = match spoken {
             Some(Poll::Ready(Remembered { what: Verdict::Refused(refusal), .. })) => refusal.reason,
@@ -345,17 +344,13 @@ impl RelayBody {
     }
 
     /// The worker has broken its answer off.
-    fn break_off(&mut self, reason: RefusalReason) -> Option<Result<Bytes, BrokenOff>> {
+    fn break_off(&mut self, reason: RefusalReason) -> Result<Bytes, BrokenOff> {
         self.cut(reason, Some(Outcome::BrokeMidStream))
     }
 
     /// Ends an answer before its end: a stream says so in its own words, and anything else must not
     /// look whole.
-    fn cut(
-        &mut self,
-        reason: RefusalReason,
-        outcome: Option<Outcome>,
-    ) -> Option<Result<Bytes, BrokenOff>> {
+    fn cut(&mut self, reason: RefusalReason, outcome: Option<Outcome>) -> Result<Bytes, BrokenOff> {
         self.connection = None;
         self.owed.set(false);
         let endpoint = self.account.as_ref().and_then(|account| account.record.endpoint);
@@ -366,9 +361,13 @@ impl RelayBody {
             Scan::Events(_) => {
                 let body = Denial::plain(reason).body(endpoint);
                 // What was begun of an event before is ended first, so that this one stands alone.
-                Some(Ok(Bytes::from(format!("\n\ndata: {body}\n\ndata: [DONE]\n\n"))))
+                Ok(Bytes::from(if endpoint == Some(Endpoint::Messages) {
+                    format!("\n\nevent: error\ndata: {body}\n\n")
+                } else {
+                    format!("\n\ndata: {body}\n\ndata: [DONE]\n\n")
+                }))
             }
-            Scan::Document(_) => Some(Err(BrokenOff)),
+            Scan::Document(_) => Err(BrokenOff),
         }
     }
 }

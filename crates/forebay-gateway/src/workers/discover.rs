@@ -1,12 +1,10 @@
-//! Finds the workers that are there: in lists, behind DNS names, in watched files.
+//! Finds the workers that are there: in the configuration, and behind DNS names.
 //!
-//! A list that can't be read is no empty one: what was there before stays.
+//! A name that can't be looked up has not lost its workers: what was there before stays.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::str::FromStr as _;
 use std::time::Duration;
 
 use tokio::net::TcpStream;
@@ -24,8 +22,6 @@ const LOOKUP_MAX: Duration = Duration::from_secs(5);
 const REACH_MAX: Duration = Duration::from_secs(1);
 /// Addresses of a family that are tried before it is taken to be unreachable.
 const TRIED_MAX: usize = 3;
-/// The most bytes of a watched file: a thousand workers in lines of a thousand bytes.
-const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Workers by name.
 pub(crate) type Urls = BTreeMap<String, WorkerUrl>;
@@ -54,29 +50,6 @@ impl Fleet {
                         before = found;
                     }
                     Err(error) => log.fails(&url.to_string(), &error),
-                }
-                sleep(every).await;
-            }
-        };
-        self.house().spawn(follow).abort_handle()
-    }
-
-    /// Follows a file with the URL of a worker on each line; what stands behind `#` is ignored.
-    /// Ends with the handle's abort, after which its workers stay.
-    pub(crate) fn follow_file(&self, pool: usize, path: PathBuf, every: Duration) -> AbortHandle {
-        let fleet = self.clone();
-        let follow = async move {
-            let source = Source::File(path.clone());
-            let mut log = Log::default();
-            let mut before = Urls::new();
-            loop {
-                match read_file(&path) {
-                    Ok(found) => {
-                        log.is_well();
-                        fleet.list(pool, &source, &before, &found);
-                        before = found;
-                    }
-                    Err(error) => log.fails(&path.display().to_string(), &error),
                 }
                 sleep(every).await;
             }
@@ -157,47 +130,11 @@ async fn addresses(url: &WorkerUrl, family: &mut Family) -> io::Result<Vec<IpAdd
     Ok(family.choose(&found).await)
 }
 
-/// The workers that a file lists. A line that is no URL makes the whole file unreadable: it may be
-/// half written.
-fn read_file(path: &Path) -> io::Result<Urls> {
-    let bad = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
-    if std::fs::metadata(path)?.len() > FILE_BYTES_MAX {
-        return Err(bad(format!("it is longer than {FILE_BYTES_MAX} bytes")));
-    }
-    let text = std::fs::read_to_string(path)?;
-    let mut urls = Urls::new();
-    for (nth, line) in text.lines().enumerate() {
-        let line = line.split('#').next().unwrap_or_default().trim();
-        if line.is_empty() {
-            continue;
-        }
-        let url =
-            WorkerUrl::from_str(line).map_err(|error| bad(format!("{}: {error}", nth + 1)))?;
-        urls.insert(url.to_string(), url);
-    }
-    Ok(urls)
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
 
-    use super::{Family, read_file};
-
-    #[test]
-    fn a_file_lists_workers_by_line_and_one_bad_line_spoils_it() {
-        let file = std::env::temp_dir().join(format!("forebay-workers-{}", std::process::id()));
-        std::fs::write(&file, "# ours\nhttp://10.0.0.7:8000 # left\n\nhttp://[::1]:8001\n")
-            .unwrap();
-        let found = read_file(&file).expect("it is sound");
-        let names: Vec<&String> = found.keys().collect();
-        assert_eq!(names, ["http://10.0.0.7:8000", "http://[::1]:8001"]);
-        std::fs::write(&file, "http://10.0.0.7:8000\nhttp://10.0.").unwrap();
-        let error = read_file(&file).expect_err("its end is missing").to_string();
-        assert!(error.starts_with("2: "), "{error}");
-        std::fs::remove_file(&file).unwrap();
-        assert!(read_file(&file).is_err());
-    }
+    use super::Family;
 
     #[tokio::test]
     async fn of_a_name_with_two_families_the_reachable_one_is_used_and_kept() {

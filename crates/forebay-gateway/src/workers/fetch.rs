@@ -49,7 +49,7 @@ pub(super) enum NoAnswer {
 /// whether it takes connections.
 pub(super) async fn ask(worker: &Worker, question: Question<'_>) -> Result<Answer, NoAnswer> {
     let (within, bytes_max) = (question.within, question.bytes_max);
-    let request = request(worker, question);
+    let request = request(worker, &question);
     let asked = async {
         // The lane does not matter: the connection is not kept.
         let connection = worker.connect_anew(0, within).await;
@@ -70,7 +70,7 @@ pub(super) async fn ask(worker: &Worker, question: Question<'_>) -> Result<Answe
     timeout(within, asked).await.unwrap_or(Err(NoAnswer::TooLate))
 }
 
-fn request(worker: &Worker, question: Question<'_>) -> Request<Full<Bytes>> {
+fn request(worker: &Worker, question: &Question<'_>) -> Request<Full<Bytes>> {
     let path = format!("{}{}", worker.url.path_prefix, question.path);
     let mut request = Request::new(Full::new(question.body.clone().unwrap_or_default()));
     *request.uri_mut() = path.parse().unwrap_or_else(|_| Uri::from_static("/"));

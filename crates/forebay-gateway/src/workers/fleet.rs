@@ -1,7 +1,6 @@
 //! Watches all workers: lists them, and takes what is asked for them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use forebay_core::{Span, WorkerId, WorkerView};
@@ -33,8 +32,6 @@ pub(crate) enum Source {
     List,
     /// Behind a DNS name.
     Name(String),
-    /// In a watched file.
-    File(PathBuf),
     /// Through the admin API.
     Admin,
 }
@@ -267,7 +264,8 @@ impl Watch {
 
 /// Watches a worker until it is forgotten, and strikes it off the lists.
 async fn keep(fleet: Weak<Inner>, pool: usize, name: String, watched: Arc<Watched>) {
-    watched.watch().await;
+    // Boxed, since it holds all that is asked of a worker at once.
+    Box::pin(watched.watch()).await;
     let Some(fleet) = fleet.upgrade() else { return };
     let Some(watch) = fleet.pools.get(pool) else { return };
     let mut kept = watch.kept();

@@ -3,7 +3,7 @@
 //! | module | answers |
 //! |---|---|
 //! | `connect` | how does a request get a connection to its worker? |
-//! | `discover` | which workers are there, by lists, names and files? |
+//! | `discover` | which workers are there, by lists and names? |
 //! | `fetch` | what does a worker answer to a question of our own? |
 //! | `figures` | what is known of a worker by its own figures, and since when? |
 //! | `fleet` | which workers are watched, and what is asked for them? |

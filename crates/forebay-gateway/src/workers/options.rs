@@ -31,7 +31,7 @@ pub(crate) struct WatchOptions {
     pub(crate) tick: Duration,
     /// What is taken of a worker where its engine tells nothing.
     pub(crate) profile: WorkerProfile,
-    /// Whether the pool takes the block size of its first worker for its own.
+    /// Whether the pool takes its block size from its first worker.
     pub(crate) learn_block_size: bool,
 }
 
@@ -100,6 +100,7 @@ impl WatchOptions {
             silence_max: default.silence_max.min(config.timeouts.idle_max.mul_f64(0.75)),
             drain_max: config.timeouts.drain_max,
             profile: pool.profile,
+            learn_block_size: pool.block_size.is_none(),
             ..default
         }
     }
@@ -111,10 +112,10 @@ impl Default for WatchOptions {
             probe: ProbeOptions::default(),
             scrape: ScrapeOptions::default(),
             models_path: "/v1/models".to_owned(),
-            models_every: Duration::from_secs(60),
+            models_every: Duration::from_mins(1),
             silence_max: Duration::from_secs(30),
             gone_after: Duration::from_secs(10),
-            drain_max: Duration::from_secs(600),
+            drain_max: Duration::from_mins(10),
             tick: Duration::from_millis(250),
             profile: WorkerProfile {
                 kv_capacity: None,
@@ -137,7 +138,7 @@ impl Default for ProbeOptions {
             failures: 3,
             successes: 1,
             attempt_every: Duration::from_secs(4),
-            attempt_max: Duration::from_secs(60),
+            attempt_max: Duration::from_mins(1),
         }
     }
 }

@@ -112,24 +112,18 @@ impl Watched {
         }
     }
 
-    /// Takes the block size of the pool's first worker for the pool's: nothing has run yet, so no
-    /// account is by the old one.
+    /// Takes the pool's block size from its first worker: nothing has run yet, so no account is by
+    /// the old one.
     fn take_block_size(&self, figures: &EngineFigures) {
-        let Some(told) = figures.block_size.and_then(|told| u32::try_from(told).ok()) else {
-            return;
-        };
-        let own = self.pool.block_size();
-        if told == 0 || told == own {
-            return;
-        }
-        if self.options.learn_block_size && self.pool.workers().is_empty() {
+        let engines = figures.block_size.and_then(|told| u32::try_from(told).ok());
+        let longest = self.worker.models.get().iter().filter_map(|it| it.max_model_len).max();
+        if self.options.learn_block_size
+            && self.pool.workers().is_empty()
+            && let (Some(engines), Some(longest)) = (engines, longest)
+        {
+            let block_size = block_size(engines, longest);
             let settings = self.pool.settings();
-            self.pool.reconfigure(forebay_core::Settings { block_size: told, ..settings });
-        } else {
-            tracing::warn!(
-                worker = %self.worker.name, told, own,
-                "its blocks are of another size than the pool's: cached prefixes are guessed"
-            );
+            self.pool.reconfigure(forebay_core::Settings { block_size, ..settings });
         }
     }
 
@@ -164,8 +158,34 @@ impl Watched {
     }
 }
 
+/// Most blocks of the longest prompt: what is known of a prompt's prefix costs about 60 ns a block.
+const BLOCKS_MAX: u64 = 512;
+
+/// The block size for an engine's own and the longest prompt of its model, in tokens.
+fn block_size(engines: u32, longest: u64) -> u32 {
+    let mut block_size = engines.clamp(1, 1 << 15);
+    while longest / u64::from(block_size) > BLOCKS_MAX && block_size < 1 << 15 {
+        block_size *= 2;
+    }
+    block_size
+}
+
 /// What a worker with these figures is like: what it tells goes before what was configured.
 fn profile(figures: &EngineFigures, options: &WatchOptions) -> WorkerProfile {
     let told = figures.kv_capacity_tokens.filter(|told| *told > 0).map(Tokens);
     WorkerProfile { kv_capacity: told.or(options.profile.kv_capacity), ..options.profile }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::block_size;
+
+    #[test]
+    fn blocks_are_as_fine_as_the_engines_and_as_coarse_as_the_longest_prompt_asks_for() {
+        assert_eq!(block_size(32, 2_048), 32);
+        assert_eq!(block_size(16, 16_384), 32);
+        assert_eq!(block_size(16, 131_072), 256);
+        assert_eq!(block_size(0, 0), 1);
+        assert_eq!(block_size(16, u64::MAX), 32_768);
+    }
 }

@@ -89,7 +89,8 @@ fn what_still_waits_at_the_limit_is_refused_as_draining_and_streams_end_in_an_er
         }
     }
     let begun = answers.iter().filter(|it| it.status == 200).count();
-    assert_eq!(begun, 4, "half of the eight that ran were streams");
+    let streams = worker.asked().iter().filter(|asked| asked.wants_stream()).count();
+    assert!(begun == streams && begun > 0, "{begun} of {streams} streams");
     drop(clients);
     let stopped = stopping.join().expect("it stops");
     say(&format!("with a limit of 500 ms the gateway ended after {:?}", stopped.took));

@@ -18,7 +18,7 @@ use super::ticket::Ticket;
 use crate::engine::{Engine, Gauges, Input, Job, Output, Preset};
 
 /// Steps that are made up for at once. A worker that is so far behind has no processor for the
-/// speed that was asked for; its clock is set back then, so that it serves slowly and not in bursts.
+/// speed that was asked for; its clock is set back then, so that it serves slowly, not in bursts.
 const LATE_STEPS_MAX: u32 = 2_000;
 /// Faults that wait for their moment.
 const PENDING_MAX: usize = 64;

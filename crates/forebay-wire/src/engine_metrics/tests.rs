@@ -17,6 +17,7 @@ vllm:prefix_cache_hits_total{engine="0",model_name="tiny"} 1920.0
 vllm:num_preemptions_total{engine="0",model_name="tiny"} 4.0
 vllm:prompt_tokens_total{engine="0",model_name="tiny"} 3215.0
 vllm:generation_tokens_total{engine="0",model_name="tiny"} 197.0
+process_start_time_seconds 1.79603582689e+09
 vllm:time_to_first_token_seconds_bucket{engine="0",le="+Inf",model_name="tiny"} 18.0
 vllm:cache_config_info{block_size="32",x="[]",kv_cache_size_tokens="16384",num_gpu_blocks="512"} 1.0
 "#;
@@ -38,7 +39,8 @@ fn the_figures_of_vllm_are_found() {
         generation_tokens_total: Some(197),
         prefix_queries_total: Some(3215),
         prefix_hits_total: Some(1920),
-        samples: 12,
+        started_at: Some(1.796_035_826_89e9),
+        samples: 13,
         skipped: 0,
     };
     assert_eq!(text(VLLM), wanted);

@@ -263,19 +263,3 @@ async fn workers_are_reached_by_ipv6_and_by_a_name_with_addresses_of_two_familie
     assert_eq!(pool.workers().len(), 2, "once, however many addresses it has");
     following.abort();
 }
-
-#[tokio::test]
-async fn a_watched_file_is_followed_and_one_that_is_gone_changes_nothing() {
-    let stub = Stub::on("127.0.0.1:0", Pages::well()).await;
-    let (fleet, pool, _) = watch(options());
-    let path = std::env::temp_dir().join(format!("forebay-followed-{}", std::process::id()));
-    std::fs::write(&path, format!("{}\n", stub.url())).unwrap();
-    fleet.follow_file(0, path.clone(), Duration::from_millis(10));
-    until("it is used", || usable(&pool) == 1).await;
-    std::fs::remove_file(&path).unwrap();
-    sleep(Duration::from_millis(100)).await;
-    assert_eq!(usable(&pool), 1);
-    std::fs::write(&path, "# nobody\n").unwrap();
-    until("it is gone", || pool.workers().is_empty()).await;
-    std::fs::remove_file(&path).unwrap();
-}

@@ -129,7 +129,7 @@ async fn serve(mut socket: TcpStream, pages: Arc<Mutex<Pages>>, completions: Arc
             let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n", body.len());
             drop(socket.write_all((head + &body).as_bytes()).await);
         }
-        Page::Hangs => sleep(Duration::from_secs(3600)).await,
+        Page::Hangs => sleep(Duration::from_hours(1)).await,
         Page::Trickles => {
             drop(socket.write_all(endless).await);
             while socket.write_all(b"4\r\nx 1\n\r\n").await.is_ok() {
