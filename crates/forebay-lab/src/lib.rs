@@ -10,10 +10,12 @@
 //! | [`recording`] | what was decided in a run, why, and would it be decided so again? |
 //! | [`scenario`] | does a claim about the whole hold, whatever happens? |
 //! | [`load`] | what does a live endpoint do with requests that come when they are due? |
+//! | [`demo`] | how does a gateway under load look to a newcomer? |
 //! | [`drill`] | which way of routing meets its criteria, and which does not? |
 //! | [`report`] | what does that look like on paper? |
 //! | [`whole_file`] | how does a file appear whole or not at all? |
 
+pub mod demo;
 pub mod drill;
 pub mod engine;
 pub mod engine_server;

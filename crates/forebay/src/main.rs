@@ -1,5 +1,6 @@
 //! The forebay program.
 
+mod demo;
 mod drill;
 mod engine;
 mod explain;
@@ -24,6 +25,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Demo(demo::Args),
     Serve(serve::Args),
     Drill(drill::Args),
     Simulate(simulate::Args),
@@ -36,6 +38,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
+        Command::Demo(args) => demo::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Drill(args) => drill::run(&args),
         Command::Simulate(args) => simulate::run(&args),

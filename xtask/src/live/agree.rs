@@ -5,11 +5,13 @@
 //! trace's requests come ten times as fast. Exit codes: 0 both modes agree, 1 one does not, 3 there
 //! is no trace.
 
+use std::fs;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use forebay_core::Span;
+use forebay_core::{Rng, Span};
 use forebay_lab::load::{Bodies, Form, Planned, Settings, Summary, Tally, Target, run as send};
 use forebay_lab::trace::open;
 
@@ -48,19 +50,16 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> anyhow::Result<ExitC
     Workspace::must(workspace.cargo(&["build", "--release", "--package", "forebay"]))?;
     let mut agrees = true;
     for arm in [HOLD, ROUND_ROBIN] {
-        let expected = simulated(workspace, &file, arm)?;
         let lived = live(workspace, &file, arm)?;
+        let expected = simulated(workspace, &file, arm)?;
         agrees &= told(arm, &lived, expected);
+        say(&format!("  {}", ranged(workspace, &file, arm, &lived)?));
     }
     Ok(if agrees { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The median and the mean time to the first token, simulated, in milliseconds.
-fn simulated(
-    workspace: &Workspace,
-    file: &std::path::Path,
-    arm: Arm,
-) -> anyhow::Result<(f64, f64)> {
+fn simulated(workspace: &Workspace, file: &Path, arm: Arm) -> anyhow::Result<(f64, f64)> {
     let mut command = Command::new(workspace.target().join("release").join("forebay"));
     command.args(["simulate", "--workers", "2", "--json", "--mode", arm.mode(), "--trace"]);
     let output = command.arg(file).output().context("cannot run the simulator")?;
@@ -72,8 +71,55 @@ fn simulated(
     Ok((figure("p50")?, figure("mean")?))
 }
 
+/// Orders of arrival that are simulated besides the trace's own.
+const ORDERS: u64 = 20;
+/// How far an arrival may be from its moment in these, in the trace's milliseconds: what two
+/// connections of one client race by, on a clock that runs ten times as fast.
+const RACE_MS: u64 = 20;
+
+/// Where the live figures lie among simulations of the same requests that arrive in a slightly other
+/// order. Requests of a burst come at the same moment, and which worker round-robin gives which of
+/// them decides about its median.
+fn ranged(workspace: &Workspace, file: &Path, arm: Arm, lived: &Summary) -> anyhow::Result<String> {
+    let text = fs::read_to_string(file).context("cannot read the trace")?;
+    let jittered = workspace.target().join("xtask-live").join("jittered.jsonl");
+    let (mut medians, mut means) = (Vec::new(), Vec::new());
+    for seed in 1..=ORDERS {
+        let mut rng = Rng::new(seed);
+        let mut rows = Vec::new();
+        for line in text.lines() {
+            let mut row: serde_json::Value = serde_json::from_str(line)?;
+            let at = row["timestamp"].as_u64().context("a row has no timestamp")?;
+            let moved = at + rng.below(RACE_MS + 1);
+            row["timestamp"] = moved.into();
+            rows.push((moved, row));
+        }
+        rows.sort_by_key(|(at, _)| *at);
+        let lines: Vec<String> = rows.into_iter().map(|(_, row)| row.to_string()).collect();
+        fs::write(&jittered, lines.join("\n") + "\n").context("cannot write a trace")?;
+        let (p50, mean) = simulated(workspace, &jittered, arm)?;
+        medians.push(p50);
+        means.push(mean);
+    }
+    let range = |of: &mut Vec<f64>| {
+        of.sort_by(f64::total_cmp);
+        (of[0], of[of.len() / 2], of[of.len() - 1])
+    };
+    let ((p50_min, p50, p50_max), (mean_min, mean, mean_max)) =
+        (range(&mut medians), range(&mut means));
+    let off =
+        |live: Option<f64>, of: f64| 100.0 * (live.unwrap_or(f64::INFINITY) * SPEED / of - 1.0);
+    Ok(format!(
+        "over {ORDERS} orders of arrival within {RACE_MS} ms the simulated p50 is {p50_min:.0} to \
+         {p50_max:.0} ms, median {p50:.0} (live {:+.1} %), the mean {mean_min:.0} to \
+         {mean_max:.0}, median {mean:.0} (live {:+.1} %)",
+        off(lived.ttft_ms.p50.0, p50),
+        off(lived.ttft_ms.mean.0, mean),
+    ))
+}
+
 /// The same requests against the gateway in front of two engines.
-fn live(workspace: &Workspace, file: &std::path::Path, arm: Arm) -> anyhow::Result<Summary> {
+fn live(workspace: &Workspace, file: &Path, arm: Arm) -> anyhow::Result<Summary> {
     let program = workspace.target().join("release").join("forebay");
     let ports = [free_port()?, free_port()?];
     let mut engines = Vec::new();
@@ -112,7 +158,7 @@ fn told(arm: Arm, lived: &Summary, (p50, mean): (f64, f64)) -> bool {
     let (off_p50, off_mean) = (live_p50 / p50 - 1.0, live_mean / mean - 1.0);
     say(&format!(
         "{}: {} of {} completed; TTFT p50 {:.0} ms live, {p50:.0} simulated ({:+.1} %); mean \
-         {:.0} live, {mean:.0} simulated ({:+.1} %); the client was late by {:?} ms at p99",
+         {:.0} live, {mean:.0} simulated ({:+.1} %); the client was late by {:.1} ms at p99",
         arm.name,
         lived.completed,
         lived.offered,
@@ -120,7 +166,7 @@ fn told(arm: Arm, lived: &Summary, (p50, mean): (f64, f64)) -> bool {
         100.0 * off_p50,
         live_mean,
         100.0 * off_mean,
-        lived.lag_ms.p99.0,
+        lived.lag_ms.p99.0.unwrap_or_default(),
     ));
     lived.completed == lived.offered && off_p50.abs() <= TOLERANCE && off_mean.abs() <= TOLERANCE
 }

@@ -7,9 +7,6 @@
 
 use std::sync::{Mutex, PoisonError};
 
-/// What a token is taken to be before anything was measured: English text in the vocabularies of
-/// 2024 and later has 4 to 4.5 bytes a token.
-pub(crate) const BYTES_PER_TOKEN: f64 = 4.0;
 /// The least and the most that is believed. Below it are images and ids, above it is an engine that
 /// does not count.
 const BELIEVED: (f64, f64) = (1.0, 16.0);

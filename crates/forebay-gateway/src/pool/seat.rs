@@ -63,11 +63,6 @@ impl Seat {
         Self { pool, request, shared, settled: false, last: None, waits: None }
     }
 
-    /// The request's name.
-    pub(crate) fn request(&self) -> RequestId {
-        self.request
-    }
-
     /// The pool it sits in.
     pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.pool

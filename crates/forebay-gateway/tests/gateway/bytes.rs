@@ -48,7 +48,8 @@ fn a_body_reaches_its_worker_byte_for_byte_whatever_is_in_it() {
 #[test]
 fn an_answer_reaches_its_client_byte_for_byte_whatever_is_in_it() {
     let document = "{ \"a\" : 12345678901234567890,\n\t\"choices\":[],  \"usage\":null }\r\n";
-    let events = format!("data: {TOKEN}\r\n\r\n\u{feff}: x\ndata:{LAST}\n\nid: 7\ndata: [DONE]\n\n");
+    let events =
+        format!("data: {TOKEN}\r\n\r\n\u{feff}: x\ndata:{LAST}\n\nid: 7\ndata: [DONE]\n\n");
     let sent = events.clone();
     let worker = Stub::start(move |asked, line| {
         if asked.wants_stream() {
@@ -129,7 +130,8 @@ fn a_prompt_is_routed_in_every_form_and_mode_and_never_costs_a_500() {
 
 #[test]
 fn stream_options_are_the_clients_and_a_400_about_them_is_relayed() {
-    let refusal = r#"{"error":{"message":"Stream options can only be defined when `stream=True`."}}"#;
+    let refusal =
+        r#"{"error":{"message":"Stream options can only be defined when `stream=True`."}}"#;
     let worker = Stub::start(move |asked, line| {
         let text = String::from_utf8_lossy(&asked.body).into_owned();
         if text.contains("stream_options") && !asked.wants_stream() {

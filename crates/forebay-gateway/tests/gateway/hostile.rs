@@ -44,18 +44,14 @@ fn a_body_of_a_gigabyte_is_refused_announced_or_not_and_is_never_held() {
 
 /// What is held of bodies, looked at now and then.
 fn house_holds(house: &House, nth: usize) -> usize {
-    if nth.is_multiple_of(16) {
-        house.metric("forebay_bodies_held_bytes", "") as usize
-    } else {
-        0
-    }
+    if nth.is_multiple_of(16) { house.metric("forebay_bodies_held_bytes", "") as usize } else { 0 }
 }
 
 #[test]
 fn all_bodies_together_have_a_bound_too() {
     let worker = Stub::quick();
-    let text = "body_bytes_max = 1000000\nbodies_bytes_max = 2000000\n".to_owned()
-        + &pool(&[&worker], "");
+    let text =
+        "body_bytes_max = 1000000\nbodies_bytes_max = 2000000\n".to_owned() + &pool(&[&worker], "");
     let house = House::open(&text);
     let mut holding = Vec::new();
     for _ in 0..2 {
@@ -65,9 +61,7 @@ fn all_bodies_together_have_a_bound_too() {
         client.send(&vec![b' '; 999_000]);
         holding.push(client);
     }
-    eventually("both are held", || {
-        house.metric("forebay_bodies_held_bytes", "") >= 1_998_000.0
-    });
+    eventually("both are held", || house.metric("forebay_bodies_held_bytes", "") >= 1_998_000.0);
     let body = chat(1, false).replace("mark", &"x".repeat(10_000));
     let refused = house.client().ask(CHAT, &body);
     assert_eq!((refused.status, refused.code().as_str()), (503, "gateway_full"));
@@ -83,7 +77,11 @@ fn what_is_no_request_is_refused_with_its_place_and_reaches_no_worker() {
     let worker = Stub::quick();
     let house = House::pool(&[&worker], "");
     let deep = |open: &str, close: &str| {
-        format!("{{\"model\":\"m\",\"messages\":{}1{}}}", open.repeat(200_000), close.repeat(200_000))
+        format!(
+            "{{\"model\":\"m\",\"messages\":{}1{}}}",
+            open.repeat(200_000),
+            close.repeat(200_000)
+        )
     };
     let bodies: Vec<Vec<u8>> = vec![
         Vec::new(),

@@ -36,7 +36,7 @@ impl House {
     pub(crate) fn recorded(more: &str) -> Self {
         let mut config = config(more);
         let dir = folder("recording");
-        config.record_to(&dir);
+        config.record_to(dir.clone());
         Self::of(config, Some(dir))
     }
 

@@ -42,7 +42,8 @@ fn without_a_valid_key_the_answer_comes_before_the_body() {
     let house = House::open(&keyed(&worker));
     for header in ["", "authorization: Bearer wrong\r\n", "x-api-key: wrong\r\n"] {
         let mut client = house.client();
-        let head = format!("POST {CHAT} HTTP/1.1\r\nhost: a\r\n{header}content-length: 1000\r\n\r\n");
+        let head =
+            format!("POST {CHAT} HTTP/1.1\r\nhost: a\r\n{header}content-length: 1000\r\n\r\n");
         client.send(head.as_bytes());
         let answer = client.answer();
         assert_eq!((answer.status, answer.code().as_str()), (401, "unauthenticated"), "{header}");
@@ -96,7 +97,8 @@ fn the_admin_pages_are_for_admins_only() {
     let house = House::open(&keyed(&worker));
     let status = |path: &str, key: &str| {
         let mut client = house.client();
-        let asked = format!("GET {path} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {key}\r\n\r\n");
+        let asked =
+            format!("GET {path} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {key}\r\n\r\n");
         client.send(asked.as_bytes());
         client.answer().status
     };

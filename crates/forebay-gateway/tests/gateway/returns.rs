@@ -1,7 +1,7 @@
 //! Refusals that say when to come back, and the places that are kept until then.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -158,7 +158,8 @@ fn a_class_that_sheds_says_so_within_its_wait_and_names_itself() {
 fn a_stream_that_waits_is_kept_alive_and_then_refused_in_band() {
     let (worker, let_go) = gated();
     let rules = "overload = \"queue\"\nwait_ms_max = 2500";
-    let text = pool(&[&worker], "seqs_max = 1") + &class(rules) + "[progress]\ninterval_ms = 1000\n";
+    let text =
+        pool(&[&worker], "seqs_max = 1") + &class(rules) + "[progress]\ninterval_ms = 1000\n";
     let house = House::open(&text);
     let mut runs = sent(&house, 1);
     eventually("one runs", || worker.running() == 1);
@@ -193,15 +194,17 @@ fn a_stream_that_was_kept_alive_gets_its_answer_or_its_workers_own_refusal() {
     });
     let text = pool(&[&worker], "seqs_max = 1") + "[progress]\ninterval_ms = 1000\n";
     let house = House::open(&text);
-    let mut clients: Vec<Client> = (1..=3).map(|mark| {
-        let mut client = house.client();
-        client.post(CHAT, &[], chat(mark, mark > 1).as_bytes());
-        eventually("it was taken in", || {
-            let (waiting, running) = house.load();
-            waiting + running == mark
-        });
-        client
-    }).collect();
+    let mut clients: Vec<Client> = (1..=3)
+        .map(|mark| {
+            let mut client = house.client();
+            client.post(CHAT, &[], chat(mark, mark > 1).as_bytes());
+            eventually("it was taken in", || {
+                let (waiting, running) = house.load();
+                waiting + running == mark
+            });
+            client
+        })
+        .collect();
     clients[1].hear(b": queued");
     clients[2].hear(b": queued");
     (0..3).for_each(|_| let_go.send(()).expect("the worker waits"));

@@ -215,7 +215,8 @@ fn a_stream_that_ends_before_its_end_gets_an_error_and_done() {
 #[test]
 fn a_stream_of_a_known_length_that_breaks_off_does_not_look_whole() {
     let worker = Stub::start(|_, line| {
-        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 400\r\n\r\n";
+        let head =
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 400\r\n\r\n";
         line.write(format!("{head}data: {TOKEN}\n\n").as_bytes());
         thread::sleep(Duration::from_millis(20));
         line.reset();

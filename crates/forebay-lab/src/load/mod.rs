@@ -19,6 +19,7 @@ mod call;
 mod connect;
 mod drive;
 mod events;
+mod fetch;
 mod record;
 mod summary;
 mod target;
@@ -29,6 +30,7 @@ use http::HeaderMap;
 
 pub use body::{Bodies, Form};
 pub use drive::run;
+pub(crate) use fetch::fetch;
 pub use record::{Fault, Outcome, Record};
 pub use summary::{Summary, Tally};
 pub use target::{Target, TargetError};

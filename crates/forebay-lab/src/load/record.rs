@@ -78,7 +78,7 @@ pub enum Fault {
 
 impl Record {
     /// A request that has not been sent yet.
-    pub(super) fn new(nth: u64, target: usize, scheduled: Span) -> Self {
+    pub(crate) fn new(nth: u64, target: usize, scheduled: Span) -> Self {
         Self {
             nth,
             target,

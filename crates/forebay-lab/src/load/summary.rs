@@ -74,13 +74,18 @@ impl Tally {
         self.cached_tokens += record.cached_tokens.unwrap_or(0);
     }
 
+    /// From the scheduled moment to the first token, over those that were completed only.
+    pub fn completed_ttft_ms(&self) -> Latency {
+        Latency::of(&sorted(&self.ttft), 0)
+    }
+
+    /// How many were turned away for want of room so far.
+    pub const fn refused(&self) -> u64 {
+        self.refused
+    }
+
     /// The figures so far.
     pub fn summary(&self) -> Summary {
-        let sorted = |values: &[u64]| {
-            let mut values = values.to_vec();
-            values.sort_unstable();
-            values
-        };
         let completed = self.ttft.len() as u64;
         let share = self.cached_tokens as f64 / self.prompt_tokens as f64;
         Summary {
@@ -97,4 +102,10 @@ impl Tally {
             cached_share: (self.prompt_tokens > 0).then_some(share),
         }
     }
+}
+
+fn sorted(values: &[u64]) -> Vec<u64> {
+    let mut values = values.to_vec();
+    values.sort_unstable();
+    values
 }

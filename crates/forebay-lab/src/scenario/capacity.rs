@@ -8,15 +8,26 @@
 use forebay_core::{HoldOrder, Mode};
 
 use super::{Scenario, workload};
+use crate::engine::Preset;
 use crate::simulate::{Plan, SimulateError, run};
+use crate::trace::TraceRequest;
 
 /// Requests a second that the fleet can serve of this scenario's workload.
 pub(super) fn measured(scenario: &Scenario, seed: u64) -> Result<f64, SimulateError> {
     let requests = workload::at_once(scenario, seed)?;
+    per_s(scenario.name(), requests, scenario.fleet.workers.clone(), seed)
+}
+
+/// Requests a second that these workers can serve of these requests, which all come at once.
+pub(crate) fn per_s(
+    name: String,
+    requests: Vec<TraceRequest>,
+    workers: Vec<Preset>,
+    seed: u64,
+) -> Result<f64, SimulateError> {
     let mode = Mode::Hold(HoldOrder::FirstCome);
-    let workers = scenario.fleet.workers.clone();
     let stream = Box::new(requests.into_iter().map(Ok));
-    let mut plan = Plan::new(scenario.name(), stream, workers, mode);
+    let mut plan = Plan::new(name, stream, workers, mode);
     plan.seed = seed;
     let run = run(plan)?;
     let mut ends: Vec<f64> =

@@ -20,7 +20,7 @@
 //! | `expect` | compares figures with what must hold |
 //! | `run` | puts these together |
 
-mod capacity;
+pub(crate) mod capacity;
 mod expect;
 mod keys;
 mod read;
