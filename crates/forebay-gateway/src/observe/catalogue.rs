@@ -163,7 +163,8 @@ metrics! {
         "When it grows while requests run there, the worker has stalled."
     FIGURES_AGE = Gauge "worker_figures_age" "seconds" WORKER;
         "Since the worker's own metrics were last read. Missing where they never were."
-        "Above `stale_ms_max` they are not believed: the engine is too busy to answer, or they moved."
+        "Above `stale_ms_max` they are not believed: the engine is too busy to answer, or \
+         they moved."
     ENGINE_RUNNING = Gauge "worker_engine_running" "" WORKER;
         "Requests that the engine itself says it runs. Missing while its metrics are stale."
         "Far from `forebay_worker_running`: somebody else sends requests to it."
