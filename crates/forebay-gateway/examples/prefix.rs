@@ -67,7 +67,9 @@ fn settings(block_size: u32) -> Settings {
 fn body(nth: u64, bytes: u64) -> Vec<u8> {
     let words = |seed: u64, bytes: u64| {
         let mut rng = Rng::new(seed);
-        (0..bytes / 6).map(|_| format!("w{:04} ", rng.below(10_000))).collect::<String>()
+        let words: Vec<String> =
+            (0..bytes / 6).map(|_| format!("w{:04} ", rng.below(10_000))).collect();
+        words.concat()
     };
     let shared = words(if nth % 2 == 1 { 0 } else { nth + 1 }, bytes * 3 / 4);
     let own = words(nth + 1_000, bytes / 4);

@@ -24,7 +24,7 @@ impl Clock {
     /// The instant of a moment; one too far away to be represented is taken as a year from the
     /// start, by which time whoever waits for it looks again.
     pub(crate) fn instant(&self, moment: Moment) -> Instant {
-        let year = Duration::from_secs(365 * 24 * 3600);
+        let year = Duration::from_hours(365 * 24);
         self.epoch + Duration::from_nanos(moment.0).min(year)
     }
     /// A moment by the wall clock, in milliseconds since 1970.

@@ -4,7 +4,7 @@
 //! one that asks for what can't change while the gateway runs changes nothing either, and says what
 //! it was. Certificates are read again when their files have changed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -44,7 +44,7 @@ impl Reload {
         tls: Option<Tls>,
     ) -> Self {
         let names = config.pools.iter().map(|_| Vec::new()).collect();
-        let changed = file.as_ref().and_then(changed);
+        let changed = file.as_deref().and_then(changed);
         Self { gateway, config, file, changed, tls, asked: Arc::default(), names }
     }
 
@@ -66,7 +66,7 @@ impl Reload {
         loop {
             let asked = timeout(EVERY, self.asked.notified()).await.is_ok();
             self.certificates(asked);
-            let now = self.file.as_ref().and_then(changed);
+            let now = self.file.as_deref().and_then(changed);
             if asked || (now.is_some() && now != self.changed) {
                 self.changed = now;
                 self.read();
@@ -150,6 +150,6 @@ impl Drop for Reload {
     }
 }
 
-fn changed(file: &PathBuf) -> Option<SystemTime> {
+fn changed(file: &Path) -> Option<SystemTime> {
     file.metadata().and_then(|meta| meta.modified()).ok()
 }

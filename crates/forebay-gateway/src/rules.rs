@@ -89,7 +89,7 @@ impl Rules {
 }
 
 /// Longer than anything is waited for: a year.
-const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
+const FOREVER: Duration = Duration::from_hours(365 * 24);
 
 /// What a request needs to know of its class.
 #[derive(Clone, Debug)]
@@ -113,6 +113,7 @@ pub(crate) struct Timeouts {
 
 /// The bounds on bodies.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_field_names, reason = "a bound's name ends in `_max`")]
 pub(crate) struct Bodies {
     /// Most bytes of one.
     pub(crate) bytes_max: u64,
@@ -137,7 +138,10 @@ pub(crate) struct Identity {
 
 /// Digests of keys, and who presents them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Keys(HashMap<[u8; 8], Vec<([u8; 32], Identity)>, FixedState>);
+pub(crate) struct Keys(HashMap<[u8; 8], Vec<Key>, FixedState>);
+
+/// The digest of a key, and who presents it.
+type Key = ([u8; 32], Identity);
 
 impl Keys {
     /// These keys.

@@ -125,7 +125,7 @@ pub fn start(config: Config) -> Result<Running, ServeError> {
     let told = stop.clone();
     let house = std::thread::Builder::new()
         .name("house".to_owned())
-        .spawn(move || built.run(&told, None))
+        .spawn(move || built.run(&told, Told::default()))
         .map_err(system("a thread can't be started"))?;
     Ok(Running { addr, stop, house: Some(house) })
 }
@@ -139,7 +139,16 @@ pub fn serve(
 ) -> Result<(), ServeError> {
     let built = Built::of(config)?;
     listening(built.bound.local_addr());
-    built.run(&Stop::default(), Some(file))
+    built.run(&Stop::default(), Told { file, by_signals: true })
+}
+
+/// What a gateway hears of besides requests while it runs.
+#[derive(Debug, Default)]
+struct Told {
+    /// The file that it was started from, which may change.
+    file: Option<PathBuf>,
+    /// Whether signals of the system stop it, or have the file read.
+    by_signals: bool,
 }
 
 /// A gateway that is put together, and listens to nobody yet.
@@ -191,15 +200,14 @@ impl Built {
         Ok(Self { gateway: Arc::new(gateway), config, bound, counts, tls, recordings })
     }
 
-    /// Runs until stopped, on the thread that it is called on. With a file (or `None` in its place)
-    /// signals are obeyed.
-    fn run(mut self, stop: &Stop, signals: Option<Option<PathBuf>>) -> Result<(), ServeError> {
+    /// Runs until stopped, on the thread that it is called on.
+    fn run(mut self, stop: &Stop, told: Told) -> Result<(), ServeError> {
         let house = runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(system("a runtime can't be made"))?;
         house.block_on(async {
-            let chores = self.chores(stop, signals)?;
+            let chores = self.chores(stop, told)?;
             let served = self.bound.serve(
                 Arc::new(Door { gateway: Arc::clone(&self.gateway) }),
                 self.counts,
@@ -229,11 +237,7 @@ impl Built {
     }
 
     /// Everything that goes on beside the connections.
-    fn chores(
-        &mut self,
-        stop: &Stop,
-        signals: Option<Option<PathBuf>>,
-    ) -> Result<Vec<AbortHandle>, ServeError> {
+    fn chores(&mut self, stop: &Stop, told: Told) -> Result<Vec<AbortHandle>, ServeError> {
         let mut chores = Vec::new();
         self.watch();
         for (nth, meant) in self.config.pools.iter().enumerate() {
@@ -244,11 +248,10 @@ impl Built {
                 WorkerTls::of(&meant.tls, url)?;
             }
         }
-        let (file, obeys) = (signals.clone().flatten(), signals.is_some());
         let (gateway, tls) = (Arc::clone(&self.gateway), self.tls.take());
-        let mut reload = Reload::new(gateway, self.config.clone(), file, tls);
+        let mut reload = Reload::new(gateway, self.config.clone(), told.file, tls);
         reload.begin();
-        if obeys {
+        if told.by_signals {
             let bell = reload.bell();
             let obeyed = obey_signals(stop.clone(), move || bell.notify_one());
             chores.push(tokio::spawn(async { drop(obeyed.await) }).abort_handle());

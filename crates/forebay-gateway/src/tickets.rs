@@ -43,7 +43,7 @@ pub(crate) struct Tickets {
 #[derive(Default)]
 struct Places {
     issued: u64,
-    places: HashMap<Fingerprint, (u64, Ticket), FixedState>,
+    kept: HashMap<Fingerprint, (u64, Ticket), FixedState>,
     order: VecDeque<(u64, Fingerprint)>,
     used: HashSet<u64, FixedState>,
     used_order: VecDeque<u64>,
@@ -68,13 +68,13 @@ impl Tickets {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.issued += 1;
         let number = state.issued;
-        if state.places.insert(who, (number, ticket)).is_none() {
+        if state.kept.insert(who, (number, ticket)).is_none() {
             state.order.push_back((number, who));
         }
         while state.order.len() > PLACES_MAX
             && let Some((_, oldest)) = state.order.pop_front()
         {
-            state.places.remove(&oldest);
+            state.kept.remove(&oldest);
         }
         drop(state);
         let mut bytes = [0; BYTES];
@@ -99,8 +99,8 @@ impl Tickets {
         clock: &Clock,
     ) -> Option<Ticket> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = if state.places.is_empty() { None } else { state.places.remove(&who) };
-        if state.places.is_empty() {
+        let kept = if state.kept.is_empty() { None } else { state.kept.remove(&who) };
+        if state.kept.is_empty() {
             state.order.clear();
         }
         let shown = header.and_then(|header| self.read(header, who, clock));
@@ -119,7 +119,7 @@ impl Tickets {
 
     /// Whether anybody's place is kept, so that it is worth looking.
     pub(crate) fn is_empty(&self) -> bool {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).places.is_empty()
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).kept.is_empty()
     }
 
     fn read(&self, hex: &[u8], who: Fingerprint, clock: &Clock) -> Option<(u64, Ticket)> {
@@ -210,6 +210,6 @@ mod tests {
             tickets.issue(ticket(), Fingerprint { body, ..WHO }, &clock);
         }
         let state = tickets.state.lock().unwrap();
-        assert_eq!((state.places.len(), state.order.len()), (65_536, 65_536));
+        assert_eq!((state.kept.len(), state.order.len()), (65_536, 65_536));
     }
 }

@@ -118,9 +118,8 @@ fn the_official_python_client_talks_to_an_engine() {
 fn the_official_python_client_talks_to_the_gateway_in_every_mode_that_is_asked_for() {
     for mode in ["hold", "round-robin"] {
         let Some(served) = Served::gateway(mode) else { return };
-        // A gateway without a file knows no names of models; it lists its pool's instead, which no
-        // engine serves. It should ask its workers.
-        talks_to(&served, "main");
+        // It has no file that names models: it asks its workers.
+        talks_to(&served, served.model());
     }
 }
 

@@ -8,10 +8,10 @@ use super::NOTE;
 use crate::workspace::Workspace;
 
 const ABOUT: &str = "\
-`/metrics` is OpenMetrics text, and needs no key. Labels are `pool` and `class` by their names in the
-configuration, `worker` by its URL, and `reason` from a closed list ([refusals](refusals.md)): never a
-tenant, a request's name, or anything that a client or a worker has said. A histogram `x` is scraped as
-`x_bucket`, `x_count` and `x_sum`.
+`/metrics` is OpenMetrics text, and needs no key. Labels are `pool` and `class` by their names in
+the configuration, `worker` by its URL, and `reason` from a closed list ([refusals](refusals.md)):
+never a tenant, a request's name, or anything that a client or a worker has said. A histogram `x` is
+scraped as `x_bucket`, `x_count` and `x_sum`.
 
 Nothing gets lost: for each pool and class, at every moment,
 
@@ -19,12 +19,12 @@ Nothing gets lost: for each pool and class, at every moment,
 offered = completed + refused + failed + client_faults + abandoned + spilled + open
 ```
 
-A request is counted as offered when its pool's core is asked, and once more in the pool it spills to,
-where it ends. What is turned away before its pool and class are known (a wrong key, an unknown model, a
-broken body) is counted with both labels empty.
+A request is counted as offered when its pool's core is asked, and once more in the pool it spills
+to, where it ends. What is turned away before its pool and class are known (a wrong key, an unknown
+model, a broken body) is counted with both labels empty.
 
-Counts of requests move when the request ends, but for `offered`, `dispatched`, `spilled` and the wait,
-which move when it happens.";
+Counts of requests move when the request ends, but for `offered`, `dispatched`, `spilled` and the
+wait, which move when it happens.";
 
 /// A section for each kind of thing that is counted.
 pub(super) fn page(_: &Workspace) -> anyhow::Result<String> {

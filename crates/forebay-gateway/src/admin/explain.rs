@@ -103,15 +103,12 @@ fn with_urls(text: &str, pool: &Pool) -> String {
         let (before, from) = rest.split_at(at + WORD.len());
         let digits = from.bytes().take_while(u8::is_ascii_digit).count();
         let worker = from[..digits].parse().ok().and_then(|id| pool.roster.get(WorkerId(id)));
-        match worker {
-            Some(worker) => {
-                out.push_str(&before[..at]);
-                out.push_str(&worker.name);
-            }
-            None => {
-                out.push_str(before);
-                out.push_str(&from[..digits]);
-            }
+        if let Some(worker) = worker {
+            out.push_str(&before[..at]);
+            out.push_str(&worker.name);
+        } else {
+            out.push_str(before);
+            out.push_str(&from[..digits]);
         }
         rest = &from[digits..];
     }

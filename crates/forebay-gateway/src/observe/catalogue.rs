@@ -63,7 +63,8 @@ macro_rules! metrics {
 
 metrics! {
     OFFERED = Counter "requests_offered" "" POOL_CLASS;
-        "Requests that came. One that spills is offered to both pools. Without a pool and a class are those that were turned away before either was known."
+        "Requests that came. One that spills is offered to both pools. Without a pool and a class \
+         are those that were turned away before either was known."
         "Compare its rate with that of completed requests: a lasting difference is overload."
     DISPATCHED = Counter "requests_dispatched" "" POOL_CLASS;
         "Requests that were sent to a worker, each counted once."
@@ -87,8 +88,10 @@ metrics! {
         "Requests that this pool handed to another one."
         "A lasting rate says that this pool is too small for its classes."
     OPEN = Gauge "requests_open" "" POOL_CLASS;
-        "Requests that have not ended: offered less completed, refused, failed, client faults, abandoned and spilled."
-        "When it grows without `forebay_requests_offered_total` growing faster, answers became slower."
+        "Requests that have not ended: offered less completed, refused, failed, client faults, \
+         abandoned and spilled."
+        "When it grows without `forebay_requests_offered_total` growing faster, answers became \
+         slower."
     WAITING = Gauge "requests_waiting" "" POOL_CLASS;
         "Requests that wait for a worker now."
         "It is meant to be above zero under load; compare its wait with what the class accepts."
@@ -97,28 +100,34 @@ metrics! {
         "Compare it with what the engines say that they run."
     RETRIES = Counter "request_retries" "" POOL_CLASS;
         "Further attempts of requests whose worker refused or failed them before the first byte."
-        "A burst follows the loss of a worker; a lasting rate means that engines refuse what they are sent: lower the gate."
+        "A burst follows the loss of a worker; a lasting rate means that engines refuse what they \
+         are sent: lower the gate."
     QUEUE_WAIT = Histogram "queue_wait" "seconds" POOL_CLASS;
         "From arrival to the first dispatch. Without those that were never dispatched."
         "When it nears what the class accepts, add workers or let the class shed."
     PREDICTED = Histogram "predicted_wait" "seconds" POOL_CLASS;
-        "The wait that was predicted at arrival, under first-come, for those that were dispatched and had a prediction."
+        "The wait that was predicted at arrival, under first-come, for those that were dispatched \
+         and had a prediction."
         "Compare its mean with that of `forebay_queue_wait_seconds`."
     PREDICTION = Histogram "wait_to_prediction" "ratio" POOL_CLASS;
         "The wait divided by the predicted one, where that was at least 100 ms."
-        "Below 1 the order was kinder than first-come. Mostly above 2: predictions are too low, and so is every Retry-After."
+        "Below 1 the order was kinder than first-come. Mostly above 2: predictions are too low, \
+         and so is every Retry-After."
     TTFT = Histogram "time_to_first_token" "seconds" POOL_CLASS;
-        "From arrival to the first token that passed, of streamed answers. Counted when the answer ends."
+        "From arrival to the first token that passed, of streamed answers. Counted when the \
+         answer ends."
         "Take the queue wait away: what is left is the engine's prefill and its own queue."
     GAP = Histogram "inter_token" "seconds" POOL;
         "Between two pieces of a streamed answer, after its first token."
-        "A long tail means that engines prefill between tokens or swap: lower the gate or chunk prefill."
+        "A long tail means that engines prefill between tokens or swap: lower the gate or chunk \
+         prefill."
     LATENCY = Histogram "request_duration" "seconds" POOL_CLASS;
         "From arrival to the end of the answer, of completed requests."
         "Read it with the lengths of answers: it is long where they are."
     UNCACHED = Histogram "prompt_uncached" "tokens" POOL_CLASS;
         "Prompt tokens that the chosen worker was not believed to hold."
-        "When it grows with equal prompts, caches are too small or placement spreads what belongs together."
+        "When it grows with equal prompts, caches are too small or placement spreads what belongs \
+         together."
     RETRY_AFTER = Histogram "retry_after" "seconds" POOL_CLASS;
         "The Retry-After of refusals that carried one. Its count is the number of promises."
         "Values at the cap are sustained overload."
@@ -171,8 +180,12 @@ metrics! {
         "Connections of clients that were taken in."
         "Far more than requests: clients do not keep their connections."
     CONNECTION_FAULTS = Counter "connection_faults" "" &["reason"];
-        "Connections and requests that went wrong before anybody could read them, by reason: `refused` (too many connections), `accept_failed` (no descriptor), `handshake_failed`, `header_timeout`, `idle_timeout`, `write_timeout` (the client does not read), `bad_request`, `cut` (at the end of a stop)."
-        "`refused` and `accept_failed` turn clients away: raise the limit on connections or descriptors. The others are clients' doing."
+        "Connections and requests that went wrong before anybody could read them, by reason: \
+         `refused` (too many connections), `accept_failed` (no descriptor), `handshake_failed`, \
+         `header_timeout`, `idle_timeout`, `write_timeout` (the client does not read), \
+         `bad_request`, `cut` (at the end of a stop)."
+        "`refused` and `accept_failed` turn clients away: raise the limit on connections or \
+         descriptors. The others are clients' doing."
     LOG_DROPPED = Counter "access_log_dropped" "" &[];
         "Lines of the access log that were dropped since they could not be written fast enough."
         "Any rate: the disk or whoever reads the log is too slow."

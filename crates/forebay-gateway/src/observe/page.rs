@@ -100,7 +100,7 @@ impl Value {
 }
 
 impl Observe {
-    /// The page that is scraped, in the text form of OpenMetrics.
+    /// The page that is scraped, in the text form of `OpenMetrics`.
     pub(crate) fn page(&self, gateway: &Gateway) -> String {
         let mut samples = Samples(METRICS.iter().map(|metric| (*metric, Vec::new())).collect());
         let table = self.table();

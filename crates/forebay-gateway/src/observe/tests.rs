@@ -1,6 +1,8 @@
 //! Checks that nothing is counted twice or not at all, and that what is scraped and logged is well
 //! formed whatever it is about.
 
+#![expect(clippy::float_cmp, reason = "small whole numbers and their sums are exact")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -8,8 +8,8 @@
 //! A core can't be started in its midst, and a recording must have no holes. So a recording begins
 //! with the process, one file for each pool, and ends at its bound: it says so loudly, and is whole
 //! up to there. What was decided lately is at `/admin/explain` all the same. As many bytes as a run
-//! may record are kept of the runs before it, the latest of them: whoever restarts after an incident
-//! still has it.
+//! may record are kept of the runs before it, the latest of them: whoever restarts after an
+//! incident still has it.
 //!
 //! A run's files are called `….rec.part` until it ends. After a crash they keep that name, and can
 //! be replayed up to their last whole record.
@@ -61,13 +61,13 @@ pub(crate) struct Recordings {
     /// When the run began, in milliseconds since 1970: the beginning of its files' names.
     began: u64,
     bytes_max: u64,
-    recordings: Vec<Arc<Recording>>,
+    states: Vec<Arc<Recording>>,
     writers: Vec<JoinHandle<()>>,
 }
 
 impl Recordings {
-    /// Makes room in a folder, which is made if it is not there, for recordings of so many pools, of
-    /// at most so many bytes each.
+    /// Makes room in a folder, which is made if it is not there, for recordings of so many pools,
+    /// of at most so many bytes each.
     pub(crate) fn prepare(
         folder: &Path,
         bytes_max: u64,
@@ -84,7 +84,7 @@ impl Recordings {
             folder: folder.to_owned(),
             began: clock.unix_millis(clock.now()),
             bytes_max,
-            recordings: Vec::new(),
+            states: Vec::new(),
             writers: Vec::new(),
         })
     }
@@ -94,7 +94,7 @@ impl Recordings {
         &mut self,
         start: &Start<'_>,
     ) -> Result<Box<dyn Diary>, UnwritableRecording> {
-        let name = folder::file_name(self.began, self.recordings.len(), start.pool);
+        let name = folder::file_name(self.began, self.states.len(), start.pool);
         let file = self.folder.join(name);
         let mut settings = Vec::new();
         start.settings.to_words(&mut settings);
@@ -115,20 +115,20 @@ impl Recordings {
                 _ => "name a folder that may be written and has room",
             },
         })?;
-        self.recordings.push(Arc::clone(&recording));
+        self.states.push(Arc::clone(&recording));
         self.writers.push(writer);
         Ok(Box::new(Recorder { recording, words: Vec::new() }))
     }
 
     /// The recordings' states, by pool, for metrics.
     pub(crate) fn states(&self) -> Vec<Arc<Recording>> {
-        self.recordings.clone()
+        self.states.clone()
     }
 
     /// Ends all recordings and gives the files their names. Whatever a core is told after that is
     /// not recorded any more.
     pub(crate) fn finish(self) {
-        self.recordings.iter().for_each(|recording| recording.close());
+        self.states.iter().for_each(|recording| recording.close());
         for writer in self.writers {
             // A writer that panicked has said so itself.
             drop(writer.join());

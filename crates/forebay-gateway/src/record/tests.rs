@@ -56,7 +56,7 @@ fn replayed(file: &Path) -> (Ending, usize) {
     let settings = Settings::from_words(&reader.header().settings).unwrap();
     let mut core = Core::new(settings, reader.header().seed);
     let mut decisions = 0;
-    while let Some(record) = reader.next() {
+    for record in reader.by_ref() {
         let record = record.unwrap();
         match record.kind {
             Kind::Input => {
@@ -135,7 +135,8 @@ fn a_pool_that_many_threads_use_replays_to_the_same_decisions() {
             pool.observe(second, Observation::Healthy(true));
             fixture::join(pool, 8_002);
         }
-        let ended = clients.into_iter().map(|client| client.join()).collect::<Vec<_>>();
+        let ended =
+            clients.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>();
         over.notify_one();
         assert!(ended.iter().all(Result::is_ok));
     });
@@ -208,5 +209,5 @@ fn a_folder_that_can_not_be_written_is_refused_with_a_remedy() {
     let start = Start { pool: "a", settings: &settings, seed: 7, classes: &[], tenants: &[] };
     let error = recordings.begin(&start).err().unwrap().to_string();
     assert!(error.contains("hint: allow the recordings more bytes"), "{error}");
-    assert_eq!(folder.files(), [PathBuf::new(); 0], "no draft is left");
+    assert!(folder.files().is_empty(), "no draft is left");
 }

@@ -100,7 +100,7 @@ pub(super) enum Scan {
 impl Scan {
     /// For an answer with this head.
     pub(super) fn of(endpoint: Endpoint, head: &Parts) -> Self {
-        let kind = head.headers.get(CONTENT_TYPE).map(|kind| kind.as_bytes());
+        let kind = head.headers.get(CONTENT_TYPE).map(http::HeaderValue::as_bytes);
         let events = b"text/event-stream";
         let is_events = kind.and_then(|kind| kind.get(..events.len()));
         if is_events.is_some_and(|kind| kind.eq_ignore_ascii_case(events)) {
@@ -202,7 +202,7 @@ impl RelayBody {
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BrokenOff>>> {
         let Some(account) = &mut self.account else { return Poll::Ready(None) };
         if account.seat().poll_news(cx).is_ready() {
-            return Poll::Ready(self.break_off(RefusalReason::UpstreamFailed));
+            return Poll::Ready(Some(self.break_off(RefusalReason::UpstreamFailed)));
         }
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(Ok(self.pass(first))));
@@ -219,7 +219,7 @@ impl RelayBody {
                     return Poll::Ready(Some(Ok(self.pass(piece))));
                 }
                 Some(Err(_)) => {
-                    return Poll::Ready(self.break_off(RefusalReason::UpstreamFailed));
+                    return Poll::Ready(Some(self.break_off(RefusalReason::UpstreamFailed)));
                 }
                 None => return Poll::Ready(self.end()),
             }
@@ -281,7 +281,7 @@ impl RelayBody {
             let stalls_at = self.last_piece + self.timeouts.idle;
             let at = stalls_at.min(self.ends_by);
             if Instant::now() >= at {
-                return Poll::Ready(self.break_off(RefusalReason::UpstreamTimeout));
+                return Poll::Ready(Some(self.break_off(RefusalReason::UpstreamTimeout)));
             }
             self.bell.as_mut().reset(at);
         }
@@ -290,7 +290,7 @@ impl RelayBody {
     /// The worker has ended its answer.
     fn end(&mut self) -> Option<Result<Bytes, BrokenOff>> {
         if self.ends_too_soon() {
-            return self.break_off(RefusalReason::UpstreamFailed);
+            return Some(self.break_off(RefusalReason::UpstreamFailed));
         }
         self.close();
         None
@@ -334,7 +334,7 @@ impl RelayBody {
 
     /// The worker has broken its answer off: a stream says so in its own words, and anything else
     /// must not look whole.
-    fn break_off(&mut self, reason: RefusalReason) -> Option<Result<Bytes, BrokenOff>> {
+    fn break_off(&mut self, reason: RefusalReason) -> Result<Bytes, BrokenOff> {
         self.connection = None;
         self.owed.set(false);
         let endpoint = self.account.as_ref().and_then(|account| account.record.endpoint);
@@ -345,9 +345,13 @@ impl RelayBody {
             Scan::Events(_) => {
                 let body = Denial::plain(reason).body(endpoint);
                 // What was begun of an event before is ended first, so that this one stands alone.
-                Some(Ok(Bytes::from(format!("\n\ndata: {body}\n\ndata: [DONE]\n\n"))))
+                Ok(Bytes::from(if endpoint == Some(Endpoint::Messages) {
+                    format!("\n\nevent: error\ndata: {body}\n\n")
+                } else {
+                    format!("\n\ndata: {body}\n\ndata: [DONE]\n\n")
+                }))
             }
-            Scan::Document(_) => Some(Err(BrokenOff)),
+            Scan::Document(_) => Err(BrokenOff),
         }
     }
 }

@@ -87,7 +87,7 @@ fn in_pool(taken: &Taken, scanned: &Scanned<'_>, pool: &Arc<Pool>) -> Classified
             (chunked.prompt, each.map(|max| Tokens(max.saturating_mul(scanned.n))))
         }
     };
-    let session = taken.head.headers.get(SESSION).map(|name| name.as_bytes());
+    let session = taken.head.headers.get(SESSION).map(http::HeaderValue::as_bytes);
     let session = session.or(scanned.user.as_deref().map(str::as_bytes)).map(xxh3_64);
     let mut arrival = Arrival {
         request: RequestId(0),
@@ -99,7 +99,7 @@ fn in_pool(taken: &Taken, scanned: &Scanned<'_>, pool: &Arc<Pool>) -> Classified
         blocks: if prompt == chunked.prompt { chunked.blocks } else { Arc::from([]) },
         ticket: None,
     };
-    let shown = taken.head.headers.get(tickets::HEADER).map(|ticket| ticket.as_bytes());
+    let shown = taken.head.headers.get(tickets::HEADER).map(http::HeaderValue::as_bytes);
     if shown.is_some() || !taken.gateway.tickets.is_empty() {
         let who = fingerprint(taken, pool);
         arrival.ticket = taken.gateway.tickets.redeem(shown, who, &taken.gateway.clock);

@@ -90,18 +90,18 @@ async fn attempt(
     faults: u32,
 ) -> Attempt {
     let begin = async {
-        let mut connection = match worker.connect(taken.lane, taken.rules.timeouts.connect).await {
-            Ok(connection) => connection,
-            Err(_) => return Attempt::Broke("it can't be connected to"),
+        let within = taken.rules.timeouts.connect;
+        let Ok(mut connection) = worker.connect(taken.lane, within).await else {
+            return Attempt::Broke("it can't be connected to");
         };
         let mut sent = connection.send(request_for(taken, worker)).await;
         if sent.is_err() && connection.reused {
             // An idle connection that the worker was closing: that says nothing of the worker.
             worker.idle.close();
-            connection = match worker.connect_anew(taken.lane, taken.rules.timeouts.connect).await {
-                Ok(connection) => connection,
-                Err(_) => return Attempt::Broke("it can't be connected to any more"),
+            let Ok(newer) = worker.connect_anew(taken.lane, within).await else {
+                return Attempt::Broke("it can't be connected to any more");
             };
+            connection = newer;
             sent = connection.send(request_for(taken, worker)).await;
         }
         let Ok(response) = sent else { return Attempt::Broke("it closed the connection") };

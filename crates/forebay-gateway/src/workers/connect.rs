@@ -61,16 +61,13 @@ impl WorkerTls {
             return Ok(None);
         }
         let mut roots = RootCertStore::empty();
-        match &meant.ca {
-            Some(file) => {
-                for certificate in certificates(file)? {
-                    roots.add(certificate).map_err(|bad| unusable(file, &bad))?;
-                }
+        if let Some(file) = &meant.ca {
+            for certificate in certificates(file)? {
+                roots.add(certificate).map_err(|bad| unusable(file, &bad))?;
             }
-            None => {
-                let found = rustls_native_certs::load_native_certs();
-                roots.add_parsable_certificates(found.certs);
-            }
+        } else {
+            let found = rustls_native_certs::load_native_certs();
+            roots.add_parsable_certificates(found.certs);
         }
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let config = rustls::ClientConfig::builder_with_provider(provider)
@@ -120,7 +117,10 @@ pub(crate) struct Connection {
 /// Connections that wait for the next request, apart for each lane since a connection lives on the
 /// lane that opened it.
 #[derive(Debug)]
-pub(crate) struct IdleConnections(Vec<Mutex<Vec<(SendRequest<Full<Bytes>>, Instant)>>>);
+pub(crate) struct IdleConnections(Vec<Mutex<Vec<Idle>>>);
+
+/// A connection that waits, and since when.
+type Idle = (SendRequest<Full<Bytes>>, Instant);
 
 impl IdleConnections {
     /// None yet, for so many lanes.
@@ -128,7 +128,7 @@ impl IdleConnections {
         Self((0..lanes.max(1)).map(|_| Mutex::default()).collect())
     }
 
-    fn of(&self, lane: usize) -> MutexGuard<'_, Vec<(SendRequest<Full<Bytes>>, Instant)>> {
+    fn of(&self, lane: usize) -> MutexGuard<'_, Vec<Idle>> {
         self.0[lane % self.0.len()].lock().unwrap_or_else(PoisonError::into_inner)
     }
 

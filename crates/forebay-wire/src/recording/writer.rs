@@ -68,8 +68,8 @@ impl<W: Write> Writer<W> {
         self.flush_body(&length)
     }
 
-    /// Ends the recording after what was written so far, as its bound does: whoever gives the records
-    /// has lost some.
+    /// Ends the recording after what was written so far, as its bound does: whoever gives the
+    /// records has lost some.
     pub fn cut(&mut self) {
         self.cut = true;
     }
