@@ -78,7 +78,7 @@ async fn hold(args: &Args) -> anyhow::Result<()> {
         .await
         .map_err(|error| anyhow!("the engines can't be started: {error}"))?;
     let workload = Workload::of(&preset, args.workers, (args.load, args.speed), SEED)?;
-    let gateway = gateway(args.mode, &preset, engines.addrs())?;
+    let gateway = gateway(args.mode, engines.addrs())?;
     say(&welcome(args, &model, gateway.addr(), &workload));
     let mut terminate = signal(SignalKind::terminate()).context("SIGTERM can't be awaited")?;
     let stop = async {
@@ -105,19 +105,15 @@ async fn hold(args: &Args) -> anyhow::Result<()> {
 }
 
 /// The gateway in front of these engines, at its usual port where that is free.
-fn gateway(mode: Mode, preset: &Preset, engines: &[SocketAddr]) -> anyhow::Result<Running> {
+fn gateway(mode: Mode, engines: &[SocketAddr]) -> anyhow::Result<Running> {
     let config = |listen: &str| -> anyhow::Result<Config> {
         let workers: Vec<String> = engines.iter().map(|addr| format!("\"http://{addr}\"")).collect();
         let text = format!(
             "[listen]\naddress = \"{listen}\"\n\
-             [[pool]]\nworker = [{}]\nkv_capacity_tokens = {}\nbatch_tokens_max = {}\n\
-             seqs_max = {}\n\
+             [[pool]]\nworker = [{}]\n\
              [[class]]\nname = \"yours\"\noverload = \"queue\"\n\
              [[class]]\nname = \"{}\"\noverload = \"shed\"\nwait_ms_max = {WAIT_MS_MAX}\n",
             workers.join(", "),
-            preset.kv_tokens,
-            preset.batch_tokens_max,
-            preset.seqs_max,
             demo::CLASS,
         );
         let mut config = Config::parse(Path::new("demo"), &text)?;
@@ -133,11 +129,11 @@ fn gateway(mode: Mode, preset: &Preset, engines: &[SocketAddr]) -> anyhow::Resul
 /// What is there, and what to try.
 fn welcome(args: &Args, model: &str, addr: SocketAddr, workload: &Workload) -> String {
     let Args { workers, speed, mode, load, .. } = args;
-    let (offered, capacity) = (workload.per_s, workload.capacity_per_s);
-    let engines = if *workers == 1 { "modelled engine" } else { "modelled engines" };
+    let offered = workload.per_s;
+    let engines = if *workers == 1 { "engine" } else { "engines" };
     format!(
-        "{workers} {engines} ({ENGINE}, {speed} times faster than real) behind a gateway, mode {mode}.
-{offered:.1} requests a second come: {load} times the {capacity:.1} that the simulator says they can serve.
+        "{workers} modelled {engines}, {speed} times faster than real, behind a gateway in mode {mode}.
+{offered:.1} requests a second come: {load} times what the simulator says they can serve.
 
   gateway  http://{addr}/v1
   metrics  http://{addr}/metrics
@@ -145,12 +141,13 @@ fn welcome(args: &Args, model: &str, addr: SocketAddr, workload: &Workload) -> S
 
 Ask for something yourself, from another terminal:
 
-  curl -N http://{addr}/v1/chat/completions -H 'content-type: application/json' \\
-    -d '{{\"model\":\"{model}\",\"stream\":true,\"messages\":[{{\"role\":\"user\",\"content\":\"Hello\"}}]}}'
+  curl -N http://{addr}/v1/chat/completions \\
+    -H 'content-type: application/json' -d '{{\"model\":\"{model}\",\"stream\":true,
+    \"messages\":[{{\"role\":\"user\",\"content\":\"How full is the basin?\"}}]}}'
 
-run: on workers. wait: held at the gateway. TTFT: time to the first token, p50 and p90 of the
-last 10 s. KV: memory that is committed. The load is refused where it would wait longer than
-{} s; you are not. Ctrl-C ends it.
+run: on workers. wait: held at the gateway. TTFT: time to the first token, p50
+and p90 of the last 10 s. KV: memory that is committed. The load is refused where
+it would wait longer than {} s; you are not. Ctrl-C ends it.
 ",
         WAIT_MS_MAX / 1000
     )
@@ -159,13 +156,13 @@ last 10 s. KV: memory that is committed. The load is refused where it would wait
 /// What to do next.
 fn farewell(mode: Mode) -> String {
     let compare = match mode {
-        Mode::Hold(_) => "forebay demo --mode round-robin    the same load, held by nobody",
-        _ => "forebay demo                       the same load, held at the gateway",
+        Mode::Hold(_) => "forebay demo --mode round-robin  the same load, held by nobody",
+        _ => "forebay demo                     the same load, held at the gateway",
     };
     format!(
         "Next:\n\n  {compare}\n  \
-         forebay drill                      the same question in virtual time, in seconds\n  \
-         docs/guides/in-front-of-vllm.md    your own engines behind it\n  \
-         docs/concepts/hold.md              why requests are held\n"
+         forebay drill                    the same question in virtual time\n  \
+         docs/guides/in-front-of-vllm.md  your own engines behind it\n  \
+         docs/concepts/hold.md            why requests are held\n"
     )
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use forebay_gateway::config::{Config, Mode};
 
+use crate::log;
 use crate::talk::{print, say};
 
 /// Takes requests of any OpenAI client, and holds each until a worker has room for it.
@@ -54,6 +55,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         print(&config.shown())?;
         return Ok(ExitCode::SUCCESS);
     }
+    log::begin();
     let told = |addr| say(&format!("listening on {addr}"));
     forebay_gateway::serve(config, args.config.clone(), told)?;
     Ok(ExitCode::SUCCESS)

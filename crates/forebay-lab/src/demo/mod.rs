@@ -36,6 +36,8 @@ pub use workload::{CLASS, Workload};
 const DRAWN_EVERY: Duration = Duration::from_millis(500);
 /// How often the gateway's metrics are read.
 const READ_EVERY: Duration = Duration::from_millis(500);
+/// How long the gateway may take until it knows its workers.
+const READY_MAX: Duration = Duration::from_secs(10);
 /// Most requests that are under way at once. A mode that holds nothing has its queue in the
 /// engines, where it grows for as long as the load is above capacity.
 const IN_FLIGHT_MAX: usize = 2_000;
@@ -51,6 +53,7 @@ pub async fn watch(
     let metrics: Target = format!("http://{gateway}/metrics").parse()?;
     let target = format!("http://{gateway}/v1/completions").parse()?;
     let settings = Settings { in_flight_max: IN_FLIGHT_MAX, ..Settings::for_targets(vec![target]) };
+    ready(&format!("http://{gateway}/readyz").parse()?).await;
     let (seen, latest) = (RefCell::new(Seen::default()), Cell::new(Gauges::default()));
     let plan = workload.plan(model).inspect(|planned| seen.borrow_mut().plan(planned.at));
     let start = Instant::now();
@@ -82,4 +85,12 @@ pub async fn watch(
     let mut seen = seen.borrow().clone();
     seen.end(now);
     Ok(seen)
+}
+
+/// Waits until the gateway says that it can serve. One that never does shows that in the line.
+async fn ready(page: &Target) {
+    let until = Instant::now() + READY_MAX;
+    while load::fetch(page).await.is_err() && Instant::now() < until {
+        sleep(Duration::from_millis(20)).await;
+    }
 }
