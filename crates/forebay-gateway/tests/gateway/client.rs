@@ -160,7 +160,7 @@ impl Client {
     }
 
     fn more(&mut self) -> bool {
-        let mut piece = [0; 64 << 10];
+        let mut piece = [0; 16 << 10];
         match self.socket.read(&mut piece) {
             Ok(read) if read > 0 => {
                 self.heard.extend_from_slice(&piece[..read]);
