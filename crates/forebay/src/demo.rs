@@ -107,7 +107,8 @@ async fn hold(args: &Args) -> anyhow::Result<()> {
 /// The gateway in front of these engines, at its usual port where that is free.
 fn gateway(mode: Mode, engines: &[SocketAddr]) -> anyhow::Result<Running> {
     let config = |listen: &str| -> anyhow::Result<Config> {
-        let workers: Vec<String> = engines.iter().map(|addr| format!("\"http://{addr}\"")).collect();
+        let workers: Vec<String> =
+            engines.iter().map(|addr| format!("\"http://{addr}\"")).collect();
         let text = format!(
             "[listen]\naddress = \"{listen}\"\n\
              [[pool]]\nworker = [{}]\n\

@@ -21,7 +21,8 @@ impl Line {
     /// The line within so many columns: in full words, else in short ones, else without its end.
     pub(super) fn within(&self, columns: usize) -> String {
         let fits = |line: &String| line.chars().count() <= columns;
-        if let Some(line) = [self.fields(true), self.fields(false)].map(joined).into_iter().find(fits)
+        if let Some(line) =
+            [self.fields(true), self.fields(false)].map(joined).into_iter().find(fits)
         {
             return line;
         }

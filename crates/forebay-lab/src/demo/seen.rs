@@ -83,7 +83,8 @@ impl Seen {
         let early = self.due.iter().filter(|at| **at > self.length).count() as u64;
         let offered = self.planned - early.min(self.planned);
         let under_way = offered.saturating_sub(all.offered);
-        let mut text = format!("{:.0} s, {offered} requests offered\n\n", self.length.as_secs_f64());
+        let mut text =
+            format!("{:.0} s, {offered} requests offered\n\n", self.length.as_secs_f64());
         let share = |count: u64| 100.0 * count as f64 / offered.max(1) as f64;
         let mut count = |what: &str, count: u64, more: &str| {
             let _ = writeln!(text, "  {what:<12}{count:>8}{:>7.1} %{more}", share(count));
