@@ -13,6 +13,9 @@ pub enum Input {
     Arrived(Arrival),
     /// The first token of a request came back.
     FirstToken(RequestId),
+    /// A request is taken to be past its first token, which nobody could see: its answer comes in
+    /// one piece. Nothing of it was sent, so it may still run elsewhere.
+    Prefilled(RequestId),
     /// A running request has produced this many tokens so far. Coarse: every 64 tokens is plenty.
     Progress(RequestId, Tokens),
     /// A request left its worker, well or badly.

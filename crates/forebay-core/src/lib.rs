@@ -145,7 +145,8 @@ impl Core {
         self.expire();
         match input {
             Input::Arrived(arrival) => self.arrived(arrival),
-            Input::FirstToken(request) => self.first_token(request),
+            Input::FirstToken(request) => self.first_token(request, true),
+            Input::Prefilled(request) => self.first_token(request, false),
             Input::Progress(request, generated) => self.progress(request, generated),
             Input::Finished(request, outcome) => self.finished(request, outcome),
             Input::Abandoned(request) => self.abandoned(request),

@@ -12,8 +12,10 @@ use crate::units::{Span, Tokens};
 use crate::why::Cause;
 
 impl Core {
-    pub(crate) fn first_token(&mut self, request: RequestId) {
+    /// A request is past its first token, which was seen or is only believed.
+    pub(crate) fn first_token(&mut self, request: RequestId, seen: bool) {
         let Some(flight) = self.flights.get_mut(&request) else { return };
+        flight.sent |= seen;
         if flight.first_token.is_some() {
             return;
         }
@@ -48,8 +50,14 @@ impl Core {
     }
 
     pub(crate) fn finished(&mut self, request: RequestId, outcome: Outcome) {
-        // One that was cancelled may end before the worker hears of it.
-        let Some(flight) = self.flights.remove(&request) else { return };
+        let Some(flight) = self.flights.remove(&request) else {
+            // One that was cancelled may end before its worker hears of it. And one whose worker was
+            // lost waits for another, while what it had from the first one comes to its end.
+            if !matches!(outcome, Outcome::Rejected | Outcome::Broke) {
+                self.abandoned(request);
+            }
+            return;
+        };
         self.land(&flight);
         match outcome {
             Outcome::Completed { output } => self.learn(&flight, output),
@@ -112,12 +120,14 @@ impl Core {
         let holds = matches!(self.settings.mode, Mode::Hold(_));
         // Backpressure costs a held request nothing but time, which its class bounds.
         let spent = flight.attempt >= self.settings.limits.attempts_max;
-        if flight.first_token.is_some() || spent && !(holds && reason == RefusalReason::WorkersBusy)
-        {
+        let busy = reason == RefusalReason::WorkersBusy;
+        if flight.sent || spent && !(holds && busy) {
             return self.fail(&flight, reason);
         }
         let settings = *self.settings.class(flight.arrival.class);
-        let deadline = wait_limit(&settings).map(|max| self.now + max);
+        // Whoever finds nothing but full workers has waited all the time.
+        let anew = wait_limit(&settings).map(|max| self.now + max);
+        let deadline = if busy { flight.deadline } else { anew };
         let waiting = Waiting {
             offered: self.now,
             uncached: flight.uncached,

@@ -105,6 +105,7 @@ pub(crate) fn input() -> impl Strategy<Value = Input> {
     prop_oneof![
         arrival().prop_map(Input::Arrived),
         request().prop_map(Input::FirstToken),
+        request().prop_map(Input::Prefilled),
         (request(), tokens()).prop_map(|(request, tokens)| Input::Progress(request, tokens)),
         (request(), outcome()).prop_map(|(request, outcome)| Input::Finished(request, outcome)),
         request().prop_map(Input::Abandoned),

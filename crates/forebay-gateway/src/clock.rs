@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use forebay_core::{Moment, Span};
+use forebay_core::Moment;
 
 /// One epoch for everything in the process, so that moments of different pools compare.
 #[derive(Clone, Copy, Debug)]
@@ -32,10 +32,16 @@ impl Clock {
         let started = self.started.duration_since(UNIX_EPOCH).unwrap_or_default();
         started.as_millis() as u64 + moment.0 / 1_000_000
     }
-    /// The moment of a wall-clock time; what lies before the start is the start.
-    pub(crate) fn moment(&self, unix_millis: u64) -> Moment {
-        let started = self.started.duration_since(UNIX_EPOCH).unwrap_or_default();
-        Moment(Span::millis(unix_millis.saturating_sub(started.as_millis() as u64)).0)
+    /// A moment by the wall clock, in nanoseconds since 1970.
+    pub(crate) fn unix_nanos(&self, moment: Moment) -> u64 {
+        self.started_nanos().saturating_add(moment.0)
+    }
+    /// The moment of such a time, to the nanosecond; what lies before the start is the start.
+    pub(crate) fn moment(&self, unix_nanos: u64) -> Moment {
+        Moment(unix_nanos.saturating_sub(self.started_nanos()))
+    }
+    fn started_nanos(&self) -> u64 {
+        self.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
     }
 }
 
@@ -46,10 +52,10 @@ mod tests {
     use super::Clock;
 
     #[test]
-    fn wall_time_and_moments_are_each_others_inverse_to_the_millisecond() {
+    fn wall_time_and_moments_are_each_others_inverse_to_the_nanosecond() {
         let clock = Clock::start();
-        let later = Moment(5_432_000_000);
-        assert_eq!(clock.moment(clock.unix_millis(later)).0.abs_diff(later.0) / 1_000_000, 0);
+        let later = Moment(5_432_000_001);
+        assert_eq!(clock.moment(clock.unix_nanos(later)), later);
         assert_eq!(clock.moment(0), Moment::START);
     }
 }

@@ -78,8 +78,8 @@ impl Tickets {
         }
         drop(state);
         let mut bytes = [0; BYTES];
-        bytes[..8].copy_from_slice(&clock.unix_millis(ticket.first_arrived).to_be_bytes());
-        bytes[8..16].copy_from_slice(&clock.unix_millis(ticket.promised).to_be_bytes());
+        bytes[..8].copy_from_slice(&clock.unix_nanos(ticket.first_arrived).to_be_bytes());
+        bytes[8..16].copy_from_slice(&clock.unix_nanos(ticket.promised).to_be_bytes());
         bytes[16..24].copy_from_slice(&number.to_be_bytes());
         let signature = self.signature(&bytes[..24], who);
         bytes[24..].copy_from_slice(&signature);
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(redeem(&written[..78], other), None);
         assert_eq!(redeem("é", other), None);
         let found = redeem(&written, other).expect("it is good");
-        assert_eq!(found.first_arrived.0 / 1_000_000, 5_000);
+        assert_eq!(found, ticket(), "to the nanosecond: promises are found by their moment");
         assert_eq!(redeem(&written, other), None);
         assert_eq!(tickets.redeem(None, WHO, &clock), None, "the same place, by the other way");
     }

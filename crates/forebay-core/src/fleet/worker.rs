@@ -34,6 +34,10 @@ pub(crate) struct Flight {
     /// Of that, the prompt: its tail, and the blocks that nobody held before it.
     pub(crate) own: Tokens,
     pub(crate) first_token: Option<Moment>,
+    /// Something of its answer may have been sent, so that it can't be repeated.
+    pub(crate) sent: bool,
+    /// Until when it may wait, if its worker does not take it.
+    pub(crate) deadline: Option<Moment>,
     pub(crate) attempt: u32,
     /// The part of its worker that it was expected to need, which its class and tenant hold.
     pub(crate) held: Held,

@@ -401,6 +401,8 @@ impl Core {
             need_at_dispatch: need,
             own: need.saturating_sub(waiting.output),
             first_token: None,
+            sent: false,
+            deadline: waiting.deadline,
             attempt: waiting.attempts + 1,
             held,
             arrival: waiting.arrival,

@@ -11,7 +11,7 @@ variants! {
     Input, "an input" {
         0 = Arrived(arrival), 1 = FirstToken(request), 2 = Progress(request, tokens),
         3 = Finished(request, outcome), 4 = Abandoned(request), 5 = Observed(worker, what),
-        6 = Reconfigured(settings), 7 = Elapsed,
+        6 = Reconfigured(settings), 7 = Elapsed, 8 = Prefilled(request),
     }
     Observation, "an observation" {
         0 = Joined(profile), 1 = Left, 2 = Draining(yes), 3 = Healthy(yes), 4 = Capacity(tokens),

@@ -161,6 +161,19 @@ metrics! {
     WORKER_SILENCE = Gauge "worker_silence" "seconds" WORKER;
         "Since the last byte from the worker, on whatever connection."
         "When it grows while requests run there, the worker has stalled."
+    FIGURES_AGE = Gauge "worker_figures_age" "seconds" WORKER;
+        "Since the worker's own metrics were last read. Missing where they never were."
+        "Above `stale_ms_max` they are not believed: the engine is too busy to answer, or \
+         they moved."
+    ENGINE_RUNNING = Gauge "worker_engine_running" "" WORKER;
+        "Requests that the engine itself says it runs. Missing while its metrics are stale."
+        "Far from `forebay_worker_running`: somebody else sends requests to it."
+    ENGINE_WAITING = Gauge "worker_engine_waiting" "" WORKER;
+        "Requests that the engine itself says wait inside it. Missing while its metrics are stale."
+        "It should be near 0: what waits in there can't be reordered. Lower the gate if it is not."
+    PREEMPTIONS = Counter "worker_preemptions" "" WORKER;
+        "Requests that the engine took back from running for want of KV memory, since it started."
+        "Any lasting rate: the gate is too wide, or outputs are longer than expected."
     DECISION = Histogram "decision" "seconds" POOL;
         "Time of one round of the pool's core, under its lock."
         "Above 100 µs the core is a bottleneck of a busy pool: look for very many waiting requests."

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use forebay_core::{ClassId, PoolId, RefusalReason};
+use forebay_core::{ClassId, PoolId, RefusalReason, Span};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
@@ -18,6 +18,7 @@ use super::table::Table;
 use crate::gateway::Gateway;
 use crate::listen::ConnectionCounts;
 use crate::pool::Pool;
+use crate::workers::{FiguresView, WorkerReport};
 
 /// What the page is, for its `Content-Type`.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -105,8 +106,11 @@ impl Observe {
         let mut samples = Samples(METRICS.iter().map(|metric| (*metric, Vec::new())).collect());
         let table = self.table();
         series(&mut samples, ["", ""], &table.outside);
-        for pool in &gateway.pools {
+        for (nth, pool) in gateway.pools.iter().enumerate() {
             self.pool(&mut samples, &table, pool);
+            for report in gateway.fleet.get().map(|fleet| fleet.reports(nth)).unwrap_or_default() {
+                figures(&mut samples, pool, &report);
+            }
         }
         samples.gauge(&catalogue::HELD, &[], gateway.held.bytes() as f64);
         samples.gauge(&catalogue::READY, &[], f64::from(u8::from(gateway.is_ready())));
@@ -213,6 +217,25 @@ fn connections(samples: &mut Samples, counts: &ConnectionCounts) {
     ];
     for (reason, count) in faults {
         samples.counter(&catalogue::CONNECTION_FAULTS, &[reason], total(count));
+    }
+}
+
+/// What a worker says of itself.
+fn figures(samples: &mut Samples, pool: &Pool, report: &WorkerReport) {
+    let labels = [pool.name.as_str(), &*report.name];
+    let FiguresView { age, running, waiting, preemptions_total } = report.figures;
+    let gauges = [
+        (&catalogue::FIGURES_AGE, age.map(Span::as_secs_f64)),
+        (&catalogue::ENGINE_RUNNING, running.map(|len| len as f64)),
+        (&catalogue::ENGINE_WAITING, waiting.map(|len| len as f64)),
+    ];
+    for (metric, value) in gauges {
+        if let Some(value) = value {
+            samples.gauge(metric, &labels, value);
+        }
+    }
+    if let Some(total) = preemptions_total {
+        samples.counter(&catalogue::PREEMPTIONS, &labels, total);
     }
 }
 

@@ -247,7 +247,7 @@ impl Pool {
         let mut state = self.lock();
         let past = state.prefills.dispatched_before(worker, asked_at);
         for request in past {
-            state = self.round(state, Input::FirstToken(request));
+            state = self.round(state, Input::Prefilled(request));
         }
     }
 
@@ -258,7 +258,7 @@ impl Pool {
             let mut state = self.lock();
             let overdue = state.prefills.overdue(self.clock.now());
             for request in overdue {
-                state = self.round(state, Input::FirstToken(request));
+                state = self.round(state, Input::Prefilled(request));
             }
             drop(self.round(state, Input::Elapsed));
         }
@@ -318,9 +318,9 @@ impl State {
         // Whoever saw a later request's first token knows of the earlier ones of that worker.
         let implied = self.prefills.hear(now, &input);
         for request in implied {
-            let first = Input::FirstToken(request);
-            self.prefills.hear(now, &first);
-            self.put(now, first);
+            let past = Input::Prefilled(request);
+            self.prefills.hear(now, &past);
+            self.put(now, past);
         }
         let wake_at = self.put(now, input);
         wake_at.into_iter().chain(self.prefills.next()).min()
@@ -357,9 +357,10 @@ impl State {
     }
 
     fn give(&mut self, now: Moment, request: RequestId, verdict: Verdict) {
-        self.recent.note(request, now, verdict.clone());
+        let decision = Remembered { at: now, what: verdict };
+        self.recent.note(request, decision.clone());
         if let Some(shared) = self.seats.get(&request) {
-            self.wakers.extend(shared.give(verdict));
+            self.wakers.extend(shared.give(decision));
         }
     }
 }

@@ -91,13 +91,13 @@ impl Prefills {
     /// What an input says of other requests' first tokens, the earliest first.
     pub(super) fn hear(&mut self, now: Moment, input: &Input) -> Vec<RequestId> {
         let implied = match input {
-            Input::FirstToken(request) | Input::Finished(request, Outcome::Completed { .. }) => {
-                self.before(*request)
-            }
+            Input::FirstToken(request)
+            | Input::Prefilled(request)
+            | Input::Finished(request, Outcome::Completed { .. }) => self.before(*request),
             _ => Vec::new(),
         };
         match input {
-            Input::FirstToken(request) => self.seen(now, *request),
+            Input::FirstToken(request) | Input::Prefilled(request) => self.seen(now, *request),
             Input::Finished(request, Outcome::Rejected | Outcome::Broke) => {
                 self.leave(*request);
             }
@@ -227,7 +227,7 @@ mod tests {
         let told = prefills.hear(Moment::START, &Input::FirstToken(RequestId(3)));
         assert_eq!(told, [RequestId(0), RequestId(2)]);
         for request in told {
-            assert_eq!(prefills.hear(Moment::START, &Input::FirstToken(request)), []);
+            assert_eq!(prefills.hear(Moment::START, &Input::Prefilled(request)), []);
         }
         let done = Input::Finished(RequestId(4), Outcome::Completed { output: Tokens(1) });
         assert_eq!(prefills.hear(Moment::START, &done), []);
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(prefills.next(), Some(Moment::START + Span::secs(2)));
         assert_eq!(prefills.overdue(Moment::START + Span::secs(1)), []);
         assert_eq!(prefills.overdue(Moment::START + Span::secs(2)), [RequestId(1)]);
-        prefills.hear(Moment::START, &Input::FirstToken(RequestId(1)));
+        prefills.hear(Moment::START, &Input::Prefilled(RequestId(1)));
         assert_eq!(prefills.next(), None);
     }
 

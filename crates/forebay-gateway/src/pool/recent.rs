@@ -67,8 +67,8 @@ impl Recent {
     }
 
     /// Remembers one more decision, and forgets the oldest where there are too many.
-    pub(super) fn note(&mut self, request: RequestId, at: Moment, what: Verdict) {
-        push(&mut self.decided, (request, Remembered { at, what }));
+    pub(super) fn note(&mut self, request: RequestId, decision: Remembered) {
+        push(&mut self.decided, (request, decision));
     }
 
     /// What was decided for a request, the oldest first; nothing if it is too long ago.

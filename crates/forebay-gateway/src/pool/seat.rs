@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use forebay_core::{Input, Outcome, RequestId, Tokens};
 
-use super::{Pool, Verdict};
+use super::{Pool, Remembered, Verdict};
 
 /// The part of a seat that the pool holds, too.
 #[derive(Debug, Default)]
@@ -19,14 +19,14 @@ pub(super) struct Shared {
 
 #[derive(Debug, Default)]
 struct Inner {
-    decision: Option<Verdict>,
+    decision: Option<Remembered>,
     waker: Option<Waker>,
 }
 
 impl Shared {
     /// Puts a decision down, and says whom to wake. A newer one replaces one not yet read: the
     /// worker of the older one has gone.
-    pub(super) fn give(&self, decision: Verdict) -> Option<Waker> {
+    pub(super) fn give(&self, decision: Remembered) -> Option<Waker> {
         let mut inner = self.lock();
         inner.decision = Some(decision);
         self.news.store(true, Ordering::Release);
@@ -69,18 +69,18 @@ impl Seat {
     }
 
     /// Waits for the next decision.
-    pub(crate) async fn decision(&mut self) -> Verdict {
+    pub(crate) async fn decision(&mut self) -> Remembered {
         poll_fn(|cx| self.poll_decision(cx)).await
     }
 
     /// The next decision, if there is one. Costs one load where there is none and the waker stays
     /// the same.
-    pub(crate) fn poll_decision(&mut self, cx: &mut Context<'_>) -> Poll<Verdict> {
+    pub(crate) fn poll_decision(&mut self, cx: &mut Context<'_>) -> Poll<Remembered> {
         let mut inner = self.shared.lock();
         if let Some(decision) = inner.decision.take() {
             self.waits = None;
             self.shared.news.store(false, Ordering::Relaxed);
-            if !matches!(decision, Verdict::Dispatched(..)) {
+            if !matches!(decision.what, Verdict::Dispatched(..)) {
                 // The core has let go of it.
                 self.settled = true;
             }

@@ -82,7 +82,7 @@ async fn ask(pool: &Arc<Pool>, seed: u64, requests: u64) {
         let mut seat = pool.arrive(fixture::arrival(50 + 7 * nth), nth % 3 == 0, &name);
         loop {
             let decision = tokio::time::timeout(Duration::from_secs(20), seat.decision());
-            match decision.await.expect("a decision comes") {
+            match decision.await.expect("a decision comes").what {
                 Verdict::Dispatched(..) => {}
                 Verdict::Spilled(..) | Verdict::Refused(_) => break,
             }

@@ -20,6 +20,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::progress::Queued;
 use super::{Account, Ending};
+use crate::pool::{Remembered, Verdict};
 use crate::refuse::Denial;
 use crate::rules::Timeouts;
 use crate::workers::Worker;
@@ -202,7 +203,7 @@ impl RelayBody {
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BrokenOff>>> {
         let Some(account) = &mut self.account else { return Poll::Ready(None) };
         if account.seat().poll_news(cx).is_ready() {
-            return Poll::Ready(Some(self.break_off(RefusalReason::UpstreamFailed)));
+            return Poll::Ready(Some(self.overtaken(cx)));
         }
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(Ok(self.pass(first))));
@@ -241,7 +242,7 @@ impl RelayBody {
     fn pass(&mut self, piece: Bytes) -> Bytes {
         self.owed.set(false);
         self.note();
-        if self.rest.is_end_stream() {
+        if self.rest.is_end_stream() && !self.ends_too_soon() {
             self.close();
         }
         piece
@@ -318,28 +319,43 @@ impl RelayBody {
         };
         let output = account.record.usage.and_then(|usage| usage.completion).unwrap_or(counted);
         account.record.output = Tokens(output);
-        if broken || self.scan.failed() || self.status.is_server_error() {
-            let outcome = if self.status.is_server_error() {
-                Outcome::ClientFault
-            } else {
-                Outcome::BrokeMidStream
-            };
-            account.close(outcome, Ending::Denied(RefusalReason::UpstreamFailed));
-        } else if self.status.is_success() {
-            account.close(Outcome::Completed { output: Tokens(output) }, Ending::Completed);
+        let failed = RefusalReason::UpstreamFailed;
+        if self.status.is_client_error() || self.status.is_redirection() {
+            // What it says in its body is no news: the request is at fault.
+            account.close(Some(Outcome::ClientFault), Ending::ClientFault);
+        } else if self.status.is_server_error() {
+            account.close(Some(Outcome::ClientFault), Ending::Denied(failed));
+        } else if broken || self.scan.failed() {
+            account.close(Some(Outcome::BrokeMidStream), Ending::Denied(failed));
         } else {
-            account.close(Outcome::ClientFault, Ending::ClientFault);
+            account.close(Some(Outcome::Completed { output: Tokens(output) }), Ending::Completed);
         }
     }
 
-    /// The worker has broken its answer off: a stream says so in its own words, and anything else
-    /// must not look whole.
+    /// The core has spoken again while the answer runs: its worker is lost, or the gateway ends. If
+    /// there is another worker for it, that one has done nothing wrong.
+    fn overtaken(&mut self, cx: &mut Context<'_>) -> Result<Bytes, BrokenOff> {
+        let spoken = self.account.as_mut().map(|account| account.seat().poll_decision(cx));
+        let reason = match spoken {
+            Some(Poll::Ready(Remembered { what: Verdict::Refused(refusal), .. })) => refusal.reason,
+            _ => RefusalReason::UpstreamFailed,
+        };
+        self.cut(reason, None)
+    }
+
+    /// The worker has broken its answer off.
     fn break_off(&mut self, reason: RefusalReason) -> Result<Bytes, BrokenOff> {
+        self.cut(reason, Some(Outcome::BrokeMidStream))
+    }
+
+    /// Ends an answer before its end: a stream says so in its own words, and anything else must not
+    /// look whole.
+    fn cut(&mut self, reason: RefusalReason, outcome: Option<Outcome>) -> Result<Bytes, BrokenOff> {
         self.connection = None;
         self.owed.set(false);
         let endpoint = self.account.as_ref().and_then(|account| account.record.endpoint);
         if let Some(account) = self.account.take() {
-            account.close(Outcome::BrokeMidStream, Ending::Denied(reason));
+            account.close(outcome, Ending::Denied(reason));
         }
         match &self.scan {
             Scan::Events(_) => {

@@ -33,7 +33,8 @@ pub(super) fn offer(taken: &mut Taken, classified: Classified, record: Record) -
 pub(super) async fn decide(account: &mut Account, taken: &Taken) -> Result<Arc<Worker>, Denial> {
     let mut spills = 0;
     loop {
-        match account.seat().decision().await {
+        let decision = account.seat().decision().await;
+        match decision.what {
             Verdict::Dispatched(id, why) => {
                 let record = &mut account.record;
                 let now = taken.gateway.clock.now();
@@ -55,7 +56,9 @@ pub(super) async fn decide(account: &mut Account, taken: &Taken) -> Result<Arc<W
                 }
                 spill(account, taken, pool)?;
             }
-            Verdict::Refused(refusal) => return Err(refused(account, taken, &refusal)),
+            Verdict::Refused(refusal) => {
+                return Err(refused(account, taken, (&refusal, decision.at)));
+            }
         }
     }
 }
@@ -75,8 +78,9 @@ fn spill(account: &mut Account, taken: &Taken, to: PoolId) -> Result<(), Denial>
     Ok(())
 }
 
-/// What the client is told of a refusal, with its place kept where there is one.
-fn refused(account: &mut Account, taken: &Taken, refusal: &Refusal) -> Denial {
+/// What the client is told of a refusal, with its place kept where there is one. The core knows its
+/// own promise by the moment, so that is counted from when it spoke.
+fn refused(account: &mut Account, taken: &Taken, (refusal, at): (&Refusal, Moment)) -> Denial {
     let class = taken.rules.classes.get(usize::from(refusal.class.0));
     let mut denial = Denial::of(refusal, class.map(|class| class.name.clone()));
     let keeps = matches!(
@@ -84,8 +88,7 @@ fn refused(account: &mut Account, taken: &Taken, refusal: &Refusal) -> Denial {
         RefusalReason::QueueFull | RefusalReason::Shed | RefusalReason::WaitedTooLong
     );
     if let Some(secs) = denial.retry_after_secs().filter(|_| keeps) {
-        let now = taken.gateway.clock.now();
-        let promised = now + Span::secs(secs);
+        let promised = at + Span::secs(secs);
         let ticket = Ticket { first_arrived: taken.first_arrived, promised };
         let who = classify::fingerprint(taken, account.seat().pool());
         denial.ticket = Some(taken.gateway.tickets.issue(ticket, who, &taken.gateway.clock));
@@ -128,7 +131,7 @@ impl Retries {
                 // Half of the last window counts on, so that no edge gives a burst.
                 *count = Count { offered: count.offered / 2.0, retried: 0.0, since: now };
             }
-            let allowed = f64::from(rules.retry_floor).max(count.offered * rules.retry_share);
+            let allowed = f64::from(rules.retry_floor) + count.offered * rules.retry_share;
             let may = count.retried < allowed;
             count.retried += f64::from(u8::from(may));
             may

@@ -72,11 +72,10 @@ pub(super) fn to_client(headers: &mut HeaderMap) {
 }
 
 fn hop_by_hop(headers: &mut HeaderMap) {
-    if let Some(named) = headers.get(CONNECTION).cloned() {
-        let names = named.as_bytes().split(|byte| *byte == b',');
-        for name in names.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok()) {
-            headers.remove(name);
-        }
+    let named: Vec<HeaderValue> = headers.get_all(CONNECTION).iter().cloned().collect();
+    let names = named.iter().flat_map(|named| named.as_bytes().split(|byte| *byte == b','));
+    for name in names.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok()) {
+        headers.remove(name);
     }
     for name in &HOP {
         headers.remove(name);

@@ -14,12 +14,18 @@ use forebay_core::Moment;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use http_body::Body as _;
+use serde_json::value::RawValue;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::body::{BrokenOff, ReplyBody};
 use super::classify::Classified;
 use super::{Record, Taken, decide, relay};
 use crate::clock::Clock;
+
+/// Most bytes of a worker's refusal that is passed on as an event.
+const SAID_BYTES_MAX: usize = 64 << 10;
+/// What is said in place of a refusal that can't be passed on.
+const UNSAID: &str = r#"{"error":{"message":"The model refused the request.","type":"upstream_error","param":null,"code":"upstream_failed"}}"#;
 
 /// Answers a request: at once where it can, and with comments first where it must wait and its
 /// client reads a stream.
@@ -56,6 +62,8 @@ type Work = Pin<Box<dyn Future<Output = Response<ReplyBody>> + Send>>;
 enum Stage {
     Waits(Work),
     Runs(ReplyBody),
+    /// Its status can't be said any more: what it says is gathered into one event.
+    Fails(ReplyBody, Vec<u8>),
     Over,
 }
 
@@ -85,6 +93,19 @@ impl Queued {
                         .poll_frame(cx)
                         .map(|frame| Some(frame?.map(|it| it.into_data().unwrap_or_default())));
                 }
+                Stage::Fails(body, said) => {
+                    match std::task::ready!(Pin::new(body).poll_frame(cx)) {
+                        Some(Ok(frame)) if said.len() <= SAID_BYTES_MAX => {
+                            said.extend_from_slice(&frame.into_data().unwrap_or_default());
+                        }
+                        Some(Ok(_)) => {}
+                        Some(Err(_)) | None => {
+                            let event = in_band(said);
+                            self.work = Stage::Over;
+                            return Poll::Ready(Some(Ok(event)));
+                        }
+                    }
+                }
                 Stage::Waits(work) => match work.as_mut().poll(cx) {
                     Poll::Ready(response) => {
                         let (head, body) = response.into_parts();
@@ -92,8 +113,7 @@ impl Queued {
                             self.work = Stage::Runs(body);
                             continue;
                         }
-                        self.work = Stage::Over;
-                        return Poll::Ready(Some(Ok(in_band(body))));
+                        self.work = Stage::Fails(body, Vec::new());
                     }
                     Poll::Pending => {
                         if self.bell.as_mut().poll(cx).is_pending() {
@@ -110,15 +130,13 @@ impl Queued {
     }
 }
 
-/// A refusal's body as the last events of a stream that has begun.
-fn in_band(body: ReplyBody) -> Bytes {
-    let error = match body {
-        ReplyBody::Whole(Some(error)) => error,
-        // A worker's own refusal of the request: its words are on their way, and too late.
-        _ => Bytes::from_static(b"{\"error\":{\"message\":\"The model refused the request.\",\"type\":\"upstream_error\",\"param\":null,\"code\":\"upstream_failed\"}}"),
-    };
-    let mut event = b"data: ".to_vec();
-    event.extend_from_slice(&error);
-    event.extend_from_slice(b"\n\ndata: [DONE]\n\n");
-    Bytes::from(event)
+/// A refusal's body as the last events of a stream that has begun. A worker's own may be of any
+/// form; what is no JSON, or too long to be a refusal, is not passed on.
+fn in_band(said: &[u8]) -> Bytes {
+    let fits = said.len() <= SAID_BYTES_MAX;
+    let error = serde_json::from_slice::<&RawValue>(said).ok().filter(|_| fits);
+    let error = error.map_or(UNSAID, RawValue::get);
+    // Line ends of JSON can only stand between its tokens, and would end the event's line here.
+    let error = error.replace(['\r', '\n'], " ");
+    Bytes::from(format!("data: {error}\n\ndata: [DONE]\n\n"))
 }

@@ -200,6 +200,11 @@ fn pass_on(
     account.record.first_byte = Some(taken.gateway.clock.now());
     account.record.status = head.status.as_u16();
     account.unload();
+    head::to_client(&mut head.headers);
+    if matches!(scan, Scan::Events(_)) {
+        // One that breaks off ends in an error of ours, which its length knows nothing of.
+        head.headers.remove(http::header::CONTENT_LENGTH);
+    }
     let begun = Begun {
         scan,
         status: head.status,
@@ -209,7 +214,6 @@ fn pass_on(
         worker,
         timeouts: taken.rules.timeouts,
     };
-    head::to_client(&mut head.headers);
     head.version = http::Version::HTTP_11;
     Response::from_parts(head, ReplyBody::relay(RelayBody::new(account, begun)))
 }

@@ -191,13 +191,13 @@ impl Account {
         }
     }
 
-    /// Closes it.
-    pub(super) fn close(mut self, outcome: Outcome, ending: Ending) {
+    /// Closes it. Without an outcome its worker is told to stop, if it still has one.
+    pub(super) fn close(mut self, outcome: Option<Outcome>, ending: Ending) {
         if ending == Ending::Completed {
             self.calibrate();
         }
         self.record.ending = ending;
-        if let Some(seat) = self.seat.take() {
+        if let Some((seat, outcome)) = self.seat.take().zip(outcome) {
             seat.settle(outcome);
         }
         self.report();

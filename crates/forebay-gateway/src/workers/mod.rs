@@ -38,6 +38,7 @@ use http::header::HeaderMap;
 
 use crate::config::WorkerUrl;
 use connect::{IdleConnections, WorkerTls};
+pub(crate) use figures::FiguresView;
 pub(crate) use fleet::{Fleet, JoinFault, Reach, Source, WorkerReport};
 pub(crate) use models::Model;
 use models::Models;

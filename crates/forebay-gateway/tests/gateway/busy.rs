@@ -77,7 +77,8 @@ fn what_a_worker_says_of_the_request_itself_is_relayed_and_not_tried_again() {
         let worker = Stub::start(move |_, line| {
             line.write(&whole(status, "application/json", &theirs));
         });
-        let house = House::pool(&[&worker, &Stub::quick()], "mode = \"round-robin\"");
+        let quick = Stub::quick();
+        let house = House::pool(&[&worker, &quick], "mode = \"round-robin\"");
         for nth in 0..4 {
             let answer = house.client().ask(CHAT, &chat(nth, nth % 2 == 0));
             let expected = if answer.status == 200 { answer.text() } else { body.clone() };

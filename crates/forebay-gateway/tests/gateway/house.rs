@@ -46,9 +46,12 @@ impl House {
     }
 
     pub(crate) fn of(config: Config, recording: Option<PathBuf>) -> Self {
+        let workers: usize = config.pools.iter().map(|pool| pool.workers.len()).sum();
         let running = forebay_gateway::start(config).expect("the gateway starts");
         let house = Self { addr: running.addr(), running, recording };
-        eventually("it is ready", || house.get("/readyz").starts_with("HTTP/1.1 200"));
+        eventually("its workers are found well", || {
+            house.metric("forebay_worker_usable", "") as usize == workers
+        });
         house
     }
 
@@ -113,10 +116,6 @@ impl House {
         let begun = Instant::now();
         self.running.stop().expect("it stops well");
         Stopped { took: begun.elapsed(), recording: self.recording }
-    }
-
-    pub(crate) fn ask_to_stop(&self) {
-        self.running.ask_to_stop();
     }
 }
 

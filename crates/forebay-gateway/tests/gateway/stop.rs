@@ -48,11 +48,10 @@ fn no_request_that_was_accepted_is_lost_and_readiness_goes_down_first() {
     // This one has begun to ask before, and hears what holds after.
     let mut prober = house.client();
     prober.send(b"GET /readyz HTTP/1.1\r\n");
-    house.ask_to_stop();
-    thread::sleep(Duration::from_millis(50));
+    let stopping = thread::spawn(move || house.stop());
+    thread::sleep(Duration::from_millis(100));
     prober.send(b"host: a\r\n\r\n");
     assert_eq!(prober.answer().status, 503, "it is not ready any more");
-    let stopping = thread::spawn(move || house.stop());
     for (mark, client) in clients.iter_mut().enumerate() {
         let Answer { status, is_whole, .. } = client.answer();
         assert_eq!((status, is_whole), (200, true), "{mark}");
@@ -90,7 +89,8 @@ fn what_still_waits_at_the_limit_is_refused_as_draining_and_streams_end_in_an_er
         }
     }
     let begun = answers.iter().filter(|it| it.status == 200).count();
-    assert_eq!(begun, 4, "half of the eight that ran were streams");
+    let streams = worker.asked().iter().filter(|asked| asked.wants_stream()).count();
+    assert!(begun == streams && begun > 0, "{begun} of {streams} streams");
     drop(clients);
     let stopped = stopping.join().expect("it stops");
     say(&format!("with a limit of 500 ms the gateway ended after {:?}", stopped.took));
@@ -110,7 +110,7 @@ fn who_asks_while_it_drains_is_refused_and_told_when_to_come_back() {
     eventually("it runs", || house.load().1 == 1);
     let mut late = house.client();
     late.send(b"POST /v1/chat/completions HTTP/1.1\r\n");
-    house.ask_to_stop();
+    let stopping = thread::spawn(move || house.stop());
     thread::sleep(Duration::from_millis(100));
     let body = chat(2, false);
     let rest = format!("host: a\r\ncontent-length: {}\r\n\r\n{body}", body.len());
@@ -118,7 +118,6 @@ fn who_asks_while_it_drains_is_refused_and_told_when_to_come_back() {
     let answer = late.answer();
     assert_eq!((answer.status, answer.code().as_str()), (503, "draining"));
     assert!(answer.header("retry-after").is_some());
-    let stopping = thread::spawn(move || house.stop());
     let answer = runs[0].answer();
     assert_eq!((answer.status, answer.code().as_str()), (503, "draining"), "{}", answer.text());
     drop((late, runs));

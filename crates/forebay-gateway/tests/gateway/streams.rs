@@ -70,18 +70,30 @@ fn a_stream_is_read_the_same_wherever_it_is_cut_and_in_every_form() {
 
 #[test]
 fn an_error_in_a_stream_is_relayed_and_counted_as_a_failure_wherever_it_is_cut() {
-    let token = r#"{"choices":[{"delta":{"content":"x"}}]}"#;
     let error = r#"{"error":{"message":"x","code":500}}"#;
-    let body = format!("data: {token}\n\ndata: {error}\n\ndata: [DONE]\n\n");
-    let response = stream_of(body.as_bytes());
-    let worker = cutting(response.clone());
+    let rest = [event(error), event("[DONE]"), b"0\r\n\r\n".to_vec()].concat();
+    let cuts = rest.len();
+    let worker = Stub::start(move |asked, line| {
+        // Once bytes have been sent on, nothing is tried elsewhere.
+        line.write(&[STREAM_HEAD.as_bytes(), &event(TOKEN)].concat());
+        thread::sleep(PAUSE * 5);
+        line.write(&rest[..asked.mark()]);
+        thread::sleep(PAUSE);
+        line.write(&rest[asked.mark()..]);
+    });
     // Each failure closes its worker for a moment, which here would be all of them.
     let house = House::open(&(crate::house::pool(&[&worker], "") + "[limits]\nmark_ms = 1\n"));
-    let count = cut_everywhere(&house, &response, body.as_bytes());
+    let body = format!("data: {TOKEN}\n\ndata: {error}\n\ndata: [DONE]\n\n");
+    let mut client = house.client();
+    for cut in 0..cuts {
+        let answer = client.ask(CHAT, &chat(cut, true));
+        assert_eq!((answer.status, answer.is_whole), (200, true), "cut at {cut}");
+        assert_eq!(answer.text(), body, "cut at {cut}");
+    }
     house.rests();
     assert_eq!(house.metric("forebay_requests_completed_total", ""), 0.0);
     let failed = house.metric("forebay_requests_failed_total", "upstream_failed");
-    assert_eq!(failed, count);
+    assert_eq!(failed as usize, cuts);
     assert_eq!(house.metric("forebay_request_retries_total", ""), 0.0, "bytes were sent");
 }
 
@@ -102,10 +114,12 @@ fn an_error_before_the_first_token_runs_elsewhere_once_and_a_second_is_relayed()
     assert!(first.calls() > 0);
     house.rests();
     let (first, second) = (Stub::start(failing.clone()), Stub::start(failing));
-    let house = House::pool(&[&first, &second], "mode = \"round-robin\"");
+    let text = crate::house::pool(&[&first, &second], "mode = \"round-robin\"");
+    let house = House::open(&(text + "[limits]\nmark_ms = 1\n"));
     for nth in 0..2 {
         let answer = house.client().ask(CHAT, &chat(nth, nth % 2 == 0));
         assert!(answer.text().contains(error), "{nth}: {}", answer.text());
+        thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(first.calls() + second.calls(), 4);
     house.rests();

@@ -90,6 +90,9 @@ impl Story {
             Input::FirstToken(request) if request == self.request => {
                 self.add(format!("Its first token came at {at}."));
             }
+            Input::Prefilled(request) if request == self.request => {
+                self.add(format!("By {at} it was taken to be past its first token."));
+            }
             Input::Finished(request, outcome) if request == self.request => {
                 self.finished(at, outcome);
             }
