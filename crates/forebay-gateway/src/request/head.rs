@@ -72,8 +72,8 @@ pub(super) fn to_client(headers: &mut HeaderMap) {
 }
 
 fn hop_by_hop(headers: &mut HeaderMap) {
-    let named: Vec<HeaderValue> = headers.get_all(CONNECTION).iter().cloned().collect();
-    let names = named.iter().flat_map(|named| named.as_bytes().split(|byte| *byte == b','));
+    let lines: Vec<HeaderValue> = headers.get_all(CONNECTION).iter().cloned().collect();
+    let names = lines.iter().flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
     for name in names.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok()) {
         headers.remove(name);
     }

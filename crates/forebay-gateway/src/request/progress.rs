@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use forebay_core::Moment;
+use forebay_wire::openai::Endpoint;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use http_body::Body as _;
@@ -35,7 +36,7 @@ pub(super) async fn answer(
     record: Record,
 ) -> Response<ReplyBody> {
     let every = taken.rules.progress.filter(|_| classified.stream);
-    let (clock, arrived) = (taken.gateway.clock, taken.arrived);
+    let (clock, arrived, endpoint) = (taken.gateway.clock, taken.arrived, taken.endpoint);
     let account = decide::offer(&mut taken, classified, record);
     let mut work: Work = Box::pin(relay::relay(taken, account));
     let Some(every) = every else { return work.await };
@@ -49,6 +50,7 @@ pub(super) async fn answer(
         bell: Box::pin(sleep(Duration::ZERO)),
         clock,
         arrived,
+        endpoint,
     };
     let mut response = Response::new(ReplyBody::Queued(Box::new(queued)));
     let headers = response.headers_mut();
@@ -74,6 +76,7 @@ pub(crate) struct Queued {
     bell: Pin<Box<Sleep>>,
     clock: Clock,
     arrived: Moment,
+    endpoint: Endpoint,
 }
 
 impl std::fmt::Debug for Queued {
@@ -100,7 +103,7 @@ impl Queued {
                         }
                         Some(Ok(_)) => {}
                         Some(Err(_)) | None => {
-                            let event = in_band(said);
+                            let event = in_band(said, self.endpoint);
                             self.work = Stage::Over;
                             return Poll::Ready(Some(Ok(event)));
                         }
@@ -132,11 +135,15 @@ impl Queued {
 
 /// A refusal's body as the last events of a stream that has begun. A worker's own may be of any
 /// form; what is no JSON, or too long to be a refusal, is not passed on.
-fn in_band(said: &[u8]) -> Bytes {
+fn in_band(said: &[u8], endpoint: Endpoint) -> Bytes {
     let fits = said.len() <= SAID_BYTES_MAX;
     let error = serde_json::from_slice::<&RawValue>(said).ok().filter(|_| fits);
     let error = error.map_or(UNSAID, RawValue::get);
     // Line ends of JSON can only stand between its tokens, and would end the event's line here.
     let error = error.replace(['\r', '\n'], " ");
-    Bytes::from(format!("data: {error}\n\ndata: [DONE]\n\n"))
+    Bytes::from(if endpoint == Endpoint::Messages {
+        format!("event: error\ndata: {error}\n\n")
+    } else {
+        format!("data: {error}\n\ndata: [DONE]\n\n")
+    })
 }

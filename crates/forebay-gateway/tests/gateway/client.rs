@@ -42,10 +42,11 @@ impl Answer {
         error["error"]["code"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// The code of an error event in a stream that ends as streams do.
+    /// The code of an error event that ends a stream, in OpenAI's form or in Anthropic's.
     pub(crate) fn code_in_band(&self) -> Option<String> {
         let text = self.text();
-        let events = text.strip_suffix("data: [DONE]\n\n")?;
+        let is_named = text.contains("event: error\n");
+        let events = text.strip_suffix("data: [DONE]\n\n").or(is_named.then_some(text.as_str()))?;
         let last = events.trim_end().rsplit_once("data: ")?.1;
         let error: serde_json::Value = serde_json::from_str(last).ok()?;
         error["error"]["code"].as_str().map(str::to_owned)
@@ -159,7 +160,7 @@ impl Client {
     }
 
     fn more(&mut self) -> bool {
-        let mut piece = [0; 64 << 10];
+        let mut piece = [0; 16 << 10];
         match self.socket.read(&mut piece) {
             Ok(read) if read > 0 => {
                 self.heard.extend_from_slice(&piece[..read]);

@@ -177,7 +177,7 @@ fn a_worker_that_breaks_before_its_first_byte_is_replaced_whatever_way_it_breaks
         let (first, second) = (Stub::start(way), Stub::quick());
         let house = House::pool(&[&first, &second], "mode = \"round-robin\"");
         for nth in 0..4 {
-            let answer = house.client().ask(CHAT, &chat(nth, nth % 2 == 0));
+            let answer = house.client().ask(CHAT, &chat(nth, nth.is_multiple_of(2)));
             assert_eq!((answer.status, answer.is_whole), (200, true), "{name}: {}", answer.text());
         }
         assert!(first.calls() > 0, "{name}: the broken worker was tried");

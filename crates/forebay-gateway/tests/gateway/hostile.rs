@@ -37,7 +37,7 @@ fn a_body_of_a_gigabyte_is_refused_announced_or_not_and_is_never_held() {
         assert_eq!((answer.status, answer.code().as_str()), (413, "body_too_large"));
     }
     others_are_served(&house);
-    assert_eq!(house.metric("forebay_requests_refused_total", "body_too_large"), 2.0);
+    assert_eq!(house.count("forebay_requests_refused_total", "body_too_large"), 2);
     house.rests();
     assert_eq!(worker.calls(), 1);
 }

@@ -50,7 +50,7 @@ impl House {
         let running = forebay_gateway::start(config).expect("the gateway starts");
         let house = Self { addr: running.addr(), running, recording };
         eventually("its workers are found well", || {
-            house.metric("forebay_worker_usable", "") as usize == workers
+            house.count("forebay_worker_usable", "") == workers
         });
         house
     }
@@ -80,10 +80,14 @@ impl House {
         values.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
     }
 
+    /// The same of a metric that counts.
+    pub(crate) fn count(&self, name: &str, with: &str) -> usize {
+        self.metric(name, with).round() as usize
+    }
+
     /// Requests that wait and run.
     pub(crate) fn load(&self) -> (usize, usize) {
-        let count = |name| self.metric(name, "") as usize;
-        (count("forebay_requests_waiting"), count("forebay_requests_running"))
+        (self.count("forebay_requests_waiting", ""), self.count("forebay_requests_running", ""))
     }
 
     /// Waits until nothing is left of any request, in any account.
@@ -98,16 +102,12 @@ impl House {
             "forebay_bodies_held_bytes",
         ];
         for name in accounts {
-            let mut last = 0.0;
             let begun = Instant::now();
-            while begun.elapsed() < SOON {
-                last = self.metric(name, "");
-                if last == 0.0 {
-                    break;
-                }
+            while self.metric(name, "") > 0.0 {
+                let page = || self.get("/metrics");
+                assert!(begun.elapsed() < SOON, "{name} is still above zero\n{}", page());
                 thread::sleep(Duration::from_millis(10));
             }
-            assert!(last == 0.0, "{name} is still {last}\n{}", self.get("/metrics"));
         }
     }
 

@@ -60,7 +60,7 @@ fn beside(waiting: usize) {
 fn latency(client: &mut Client, requests: usize) -> (Duration, Duration) {
     let one = |nth: usize| {
         let begun = Instant::now();
-        let answer = client.ask(CHAT, &chat(nth, nth % 2 == 0));
+        let answer = client.ask(CHAT, &chat(nth, nth.is_multiple_of(2)));
         assert_eq!(answer.status, 200, "{}", answer.text());
         begun.elapsed()
     };

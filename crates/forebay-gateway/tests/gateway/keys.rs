@@ -50,7 +50,7 @@ fn without_a_valid_key_the_answer_comes_before_the_body() {
         assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
     }
     assert_eq!(worker.calls(), 0);
-    assert_eq!(house.metric("forebay_requests_refused_total", "unauthenticated"), 3.0);
+    assert_eq!(house.count("forebay_requests_refused_total", "unauthenticated"), 3);
     house.rests();
 }
 

@@ -68,8 +68,8 @@ fn whoever_finds_the_queue_full_is_told_when_to_come_back_and_is_served_then() {
     thread::sleep(Duration::from_secs(secs));
     let_go.send(()).expect("the worker waits");
     assert_eq!(client.ask(CHAT, &body).status, 200);
-    assert_eq!(house.metric("forebay_retry_after_returned_total", ""), 1.0);
-    assert_eq!(house.metric("forebay_retry_after_broken_total", ""), 0.0);
+    assert_eq!(house.count("forebay_retry_after_returned_total", ""), 1);
+    assert_eq!(house.count("forebay_retry_after_broken_total", ""), 0);
     house.rests();
     house.stop().replays();
 }
@@ -110,7 +110,7 @@ fn order_of_return(by_ticket: bool) -> Vec<usize> {
     (0..3).for_each(|_| let_go.send(()).expect("the worker waits"));
     assert!(clients.iter_mut().all(|client| client.answer().status == 200));
     house.rests();
-    assert_eq!(house.metric("forebay_retry_after_returned_total", ""), 1.0);
+    assert_eq!(house.count("forebay_retry_after_returned_total", ""), 1);
     worker.asked().iter().map(crate::stub::Asked::mark).collect()
 }
 
@@ -133,7 +133,7 @@ fn a_forged_ticket_is_worth_nothing_and_costs_nothing() {
         client.post(CHAT, &[("x-forebay-ticket", ticket)], chat(1, false).as_bytes());
         assert_eq!(client.answer().status, 200, "{ticket}");
     }
-    assert_eq!(house.metric("forebay_retry_after_returned_total", ""), 0.0);
+    assert_eq!(house.count("forebay_retry_after_returned_total", ""), 0);
     assert!(worker.asked().iter().all(|asked| asked.header("x-forebay-ticket").is_none()));
 }
 
@@ -179,8 +179,8 @@ fn a_stream_that_waits_is_kept_alive_and_then_refused_in_band() {
     assert_eq!(streamed.code_in_band().as_deref(), Some("waited_too_long"), "{text}");
     let whole = stays_silent.answer();
     assert_eq!((whole.status, whole.code().as_str()), (503, "waited_too_long"));
-    let refused = house.metric("forebay_requests_refused_total", "waited_too_long");
-    assert_eq!(refused, 2.0, "both count as refused");
+    let refused = house.count("forebay_requests_refused_total", "waited_too_long");
+    assert_eq!(refused, 2, "both count as refused");
     let_go.send(()).expect("the worker waits");
     assert_eq!(runs.answer().status, 200);
     house.rests();
@@ -222,6 +222,6 @@ fn a_stream_that_was_kept_alive_gets_its_answer_or_its_workers_own_refusal() {
     assert!(text.contains("data: {"), "{text}");
     assert!(text.contains("too\\nlong"), "the worker's own words: {text}");
     house.rests();
-    assert_eq!(house.metric("forebay_requests_client_faults_total", ""), 1.0);
-    assert_eq!(house.metric("forebay_requests_abandoned_total", ""), 0.0);
+    assert_eq!(house.count("forebay_requests_client_faults_total", ""), 1);
+    assert_eq!(house.count("forebay_requests_abandoned_total", ""), 0);
 }

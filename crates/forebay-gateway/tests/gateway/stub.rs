@@ -69,7 +69,6 @@ struct Shared {
     /// When a caller was seen to have gone, by mark.
     left: Mutex<BTreeMap<usize, Instant>>,
     sockets: Mutex<BTreeMap<usize, TcpStream>>,
-    figures: Mutex<String>,
 }
 
 /// A worker.
@@ -115,7 +114,6 @@ impl Stub {
             running: AtomicUsize::new(0),
             left: Mutex::default(),
             sockets: Mutex::default(),
-            figures: Mutex::default(),
         });
         let accepting = listener.try_clone().expect("a descriptor is free");
         let theirs = Arc::clone(&shared);
@@ -155,11 +153,6 @@ impl Stub {
     /// Lets its health page answer, or hang.
     pub(crate) fn set_well(&self, well: bool) {
         self.shared.well.store(well, Ordering::SeqCst);
-    }
-
-    /// What its metrics page says; it is not there while this is empty.
-    pub(crate) fn set_figures(&self, text: &str) {
-        text.clone_into(&mut locked(&self.shared.figures));
     }
 
     /// Ends as a killed process does: the kernel closes everything that it had.
@@ -226,20 +219,20 @@ impl Line {
         locked(&self.shared.sockets).remove(&self.id);
     }
 
-    fn request(&mut self, heard: &mut Vec<u8>) -> Option<Asked> {
+    fn request(&mut self, bytes: &mut Vec<u8>) -> Option<Asked> {
         let end = loop {
-            match heard.windows(4).position(|it| it == b"\r\n\r\n") {
+            match bytes.windows(4).position(|it| it == b"\r\n\r\n") {
                 Some(at) => break at,
-                None => self.more(heard)?,
+                None => self.more(bytes)?,
             }
         };
-        let head = String::from_utf8_lossy(&heard[..end]).into_owned();
+        let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
         let length = header(&head, "content-length").map_or(0, |it| it.parse().unwrap_or(0));
-        while heard.len() < end + 4 + length {
-            self.more(heard)?;
+        while bytes.len() < end + 4 + length {
+            self.more(bytes)?;
         }
-        let body = heard[end + 4..end + 4 + length].to_vec();
-        heard.drain(..end + 4 + length);
+        let body = bytes[end + 4..end + 4 + length].to_vec();
+        bytes.drain(..end + 4 + length);
         let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
         Some(Asked { path, head, body })
     }
@@ -262,12 +255,10 @@ impl Line {
             self.until_left(FOREVER);
             return true;
         }
-        let figures = locked(&self.shared.figures).clone();
         let (status, body) = match asked.path.as_str() {
             "/v1/completions" => (200, "{}".to_owned()),
             "/health" => (200, String::new()),
             "/v1/models" => (200, r#"{"object":"list","data":[{"id":"m"}]}"#.to_owned()),
-            "/metrics" if !figures.is_empty() => (200, figures),
             _ => (404, String::new()),
         };
         self.write(&whole(status, "text/plain", &body))
