@@ -107,7 +107,8 @@ async fn hold(args: &Args) -> anyhow::Result<()> {
 /// The gateway in front of these engines, at its usual port where that is free.
 fn gateway(mode: Mode, engines: &[SocketAddr]) -> anyhow::Result<Running> {
     let config = |listen: &str| -> anyhow::Result<Config> {
-        let workers: Vec<String> = engines.iter().map(|addr| format!("\"http://{addr}\"")).collect();
+        let workers: Vec<String> =
+            engines.iter().map(|addr| format!("\"http://{addr}\"")).collect();
         let text = format!(
             "[listen]\naddress = \"{listen}\"\n\
              [[pool]]\nworker = [{}]\n\
@@ -132,7 +133,7 @@ fn welcome(args: &Args, model: &str, addr: SocketAddr, workload: &Workload) -> S
     let offered = workload.per_s;
     let engines = if *workers == 1 { "engine" } else { "engines" };
     format!(
-        "{workers} modelled {engines}, {speed} times faster than real, behind a gateway in mode {mode}.
+        "{workers} modelled {engines}, {speed} times faster than real, behind a gateway, mode {mode}.
 {offered:.1} requests a second come: {load} times what the simulator says they can serve.
 
   gateway  http://{addr}/v1
