@@ -40,7 +40,8 @@ fn cut_everywhere(house: &House, response: &[u8], body: &[u8]) -> usize {
 /// Two tokens, the end, and usage, in a form that some worker has.
 fn forms() -> [(&'static str, String); 4] {
     let token = r#"{"choices":[{"delta":{"content":"x"}}]}"#;
-    let last = r#"{"choices":[{"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":4,"completion_tokens":1}}"#;
+    let usage = r#""usage":{"prompt_tokens":4,"completion_tokens":1}"#;
+    let last = format!(r#"{{"choices":[{{"delta":{{}},"finish_reason":"stop"}}],{usage}}}"#);
     let lf = format!("data: {token}\n\ndata: {last}\n\ndata: [DONE]\n\n");
     let tight = lf.replace("data: ", "data:");
     let commented = format!(": PROCESSING\n\n: PROCESSING\n\n{lf}");

@@ -328,11 +328,21 @@ impl Line {
 }
 
 /// An event with a token.
-pub(crate) const TOKEN: &str = r#"{"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}]}"#;
+pub(crate) const TOKEN: &str = concat!(
+    r#"{"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"#,
+    r#""delta":{"content":"x"},"finish_reason":null}]}"#,
+);
 /// The last event with a choice.
-pub(crate) const LAST: &str = r#"{"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
+pub(crate) const LAST: &str = concat!(
+    r#"{"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"#,
+    r#""delta":{},"finish_reason":"stop"}]}"#,
+);
 /// An answer in one piece.
-pub(crate) const DOCUMENT: &str = r#"{"id":"c","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":1,"total_tokens":6}}"#;
+pub(crate) const DOCUMENT: &str = concat!(
+    r#"{"id":"c","object":"chat.completion","choices":[{"index":0,"#,
+    r#""message":{"role":"assistant","content":"x"},"finish_reason":"stop"}],"#,
+    r#""usage":{"prompt_tokens":5,"completion_tokens":1,"total_tokens":6}}"#,
+);
 /// The head of a stream.
 pub(crate) const STREAM_HEAD: &str = "HTTP/1.1 200 OK\r\n\
     content-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n";
