@@ -124,5 +124,5 @@ fn words_left_over_are_refused() {
 
 #[test]
 fn an_unknown_kind_of_input_is_named_with_its_place() {
-    assert_eq!(Input::from_words(&[8]).unwrap_err().to_string(), "word 0 can't be an input: 8");
+    assert_eq!(Input::from_words(&[9]).unwrap_err().to_string(), "word 0 can't be an input: 9");
 }
