@@ -51,8 +51,8 @@ impl Core {
 
     pub(crate) fn finished(&mut self, request: RequestId, outcome: Outcome) {
         let Some(flight) = self.flights.remove(&request) else {
-            // One that was cancelled may end before its worker hears of it. And one whose worker was
-            // lost waits for another, while what it had from the first one comes to its end.
+            // One that was cancelled may end before its worker hears of it. And one whose worker
+            // was lost waits for another, while what it had from the first one comes to its end.
             if !matches!(outcome, Outcome::Rejected | Outcome::Broke) {
                 self.abandoned(request);
             }
