@@ -2,7 +2,9 @@
 
 mod world;
 
-use forebay_core::{Load, Observation, Outcome, RefusalReason, Settings, Span, Tokens};
+use forebay_core::{
+    Input, Load, Observation, Outcome, RefusalReason, RequestId, Settings, Span, Tokens,
+};
 use world::{Event, World, in_mode, profile, request, request_with_prefix, settings};
 
 #[test]
@@ -19,6 +21,48 @@ fn a_lost_worker_s_requests_run_elsewhere_unless_they_have_sent_something() {
     world.finish(2);
     world.finish(3);
     assert_eq!(world.core.committed(), Tokens::ZERO);
+}
+
+#[test]
+fn a_first_token_that_was_only_believed_does_not_bind_a_request_to_its_worker() {
+    let mut world = World::new(settings(), &[10_000, 10_000]);
+    assert_eq!(world.arrive(request(1, 1000)), [Event::Ran(1, 0)]);
+    world.input(Input::Prefilled(RequestId(1)));
+    assert_eq!(world.end(1, Outcome::Broke), [Event::Ran(1, 1)]);
+    world.input(Input::Prefilled(RequestId(1)));
+    world.first_token(1);
+    let failed = Event::Refused(1, RefusalReason::UpstreamFailed);
+    assert_eq!(world.observe(1, Observation::Lost), [failed], "now it was seen");
+    assert_eq!(world.core.committed(), Tokens::ZERO);
+}
+
+#[test]
+fn a_request_that_ends_while_it_waits_for_another_worker_leaves_nothing_behind() {
+    for outcome in [Outcome::BrokeMidStream, Outcome::Completed { output: Tokens(1) }] {
+        let mut world = World::new(settings(), &[10_000]);
+        assert_eq!(world.arrive(request(1, 1000)), [Event::Ran(1, 0)]);
+        assert_eq!(world.observe(0, Observation::Lost), [], "it waits");
+        assert_eq!(world.end(1, outcome), []);
+        assert_eq!(world.observe(0, Observation::Joined(profile(10_000))), []);
+        assert_eq!((world.core.queue_len(), world.core.flights_len()), (0, 0));
+    }
+}
+
+#[test]
+fn backpressure_does_not_make_a_class_wait_longer_than_it_may() {
+    let mut settings = settings();
+    settings.classes[0].wait_max = Some(Span::secs(3));
+    let mut world = World::new(settings, &[10_000]);
+    world.arrive(request(1, 1000));
+    for _ in 0..3 {
+        assert_eq!(world.end(1, Outcome::Rejected), []);
+        // The mark on its only worker stands for a second.
+        let events = world.pass(Span::millis(1_001));
+        if events != [Event::Ran(1, 0)] {
+            return assert_eq!(events, [Event::Refused(1, RefusalReason::WaitedTooLong)]);
+        }
+    }
+    panic!("it waits on");
 }
 
 #[test]

@@ -244,6 +244,12 @@ impl RelayBody {
         self.note();
         if self.rest.is_end_stream() && !self.ends_too_soon() {
             self.close();
+        } else if let (Scan::Document(_), 0, Some(account)) =
+            (&self.scan, self.reported, &mut self.account)
+        {
+            // A part of it has gone out, so that it can't be repeated any more.
+            self.reported = 1;
+            account.seat().first_token();
         }
         piece
     }

@@ -35,6 +35,10 @@ fn beside(waiting: usize) {
     let body = chat(0, false).replace("\"m\"", "\"slow\"").replace("mark", &filler);
     let alone = latency(&mut house.client(), 500);
     let before = resident();
+    let idle: Vec<Client> = (0..waiting).map(|_| house.client()).collect();
+    assert_eq!(house.client().ask(CHAT, &chat(0, false)).status, 200);
+    let each_idle = resident().saturating_sub(before) / waiting;
+    drop(idle);
     let ask = |_| {
         let mut client = house.client();
         client.post(CHAT, &[], body.as_bytes());
@@ -45,7 +49,8 @@ fn beside(waiting: usize) {
     let each = resident().saturating_sub(before) / waiting;
     let beside = latency(&mut house.client(), 500);
     say(&format!(
-        "with {waiting} waiting, each of {BODY_BYTES} bytes took {each} of memory; the other \
+        "with {waiting} waiting, each of {BODY_BYTES} bytes took {each} of memory, of which its \
+         connection alone takes {each_idle}; the other \
          pool's p50 and p99 were {beside:?}, alone {alone:?}"
     ));
     assert!(each < BODY_BYTES + (64 << 10), "a waiting request takes {each} bytes");

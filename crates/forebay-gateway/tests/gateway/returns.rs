@@ -84,6 +84,7 @@ fn order_of_return(by_ticket: bool) -> Vec<usize> {
     let mut clients = vec![sent(&house, 1)];
     eventually("one runs", || worker.running() == 1);
     clients.push(sent(&house, 2));
+    eventually("one waits", || house.load() == (1, 1));
     clients.push(sent(&house, 3));
     eventually("two wait", || house.load() == (2, 1));
     let body = chat(4, false);
