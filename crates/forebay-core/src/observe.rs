@@ -90,8 +90,8 @@ impl Core {
         lost
     }
 
-    /// Lets what was lost run again. Only after its worker can't be chosen any more, so that none of
-    /// it is placed there.
+    /// Lets what was lost run again. Only after its worker can't be chosen any more, so that none
+    /// of it is placed there.
     fn run_all_again(&mut self, lost: Vec<Flight>) {
         for flight in lost {
             self.run_again(flight, RefusalReason::UpstreamFailed);

@@ -37,8 +37,8 @@ pub enum RefusalReason {
     Unauthenticated,
     /// The key is valid but not for this. Raised by the gateway before the core is asked.
     Forbidden,
-    /// A bound of the gateway itself is reached: connections' bodies, or streams. Raised by the gateway
-    /// before the core is asked, as all that follow.
+    /// A bound of the gateway itself is reached: connections' bodies, or streams. Raised by the
+    /// gateway before the core is asked, as all that follow.
     GatewayFull,
     /// It is no request of its endpoint: no JSON object, or no model where one is needed.
     InvalidRequest,

@@ -219,9 +219,9 @@ fn a_changed_mode_hands_what_waits_over() {
         assert_eq!(world.arrive(request(id, 1500)), []);
     }
     let pushing = Settings { mode: "round-robin".parse().expect("a mode"), ..settings() };
-    let events = world.input(forebay_core::Input::Reconfigured(Box::new(pushing)));
+    let events = world.input(Input::Reconfigured(Box::new(pushing)));
     assert_eq!(events, [Event::Ran(2, 0), Event::Ran(3, 0), Event::Ran(4, 0)]);
-    let events = world.input(forebay_core::Input::Reconfigured(Box::new(settings())));
+    let events = world.input(Input::Reconfigured(Box::new(settings())));
     assert_eq!(events, []);
     assert_eq!(world.arrive(request(9, 1500)), []);
 }
@@ -234,7 +234,7 @@ fn a_shorter_wait_holds_for_those_that_wait_already() {
     world.pass(Span::secs(10));
     let mut shorter = settings();
     shorter.classes[0].wait_max = Some(Span::secs(5));
-    let events = world.input(forebay_core::Input::Reconfigured(Box::new(shorter)));
+    let events = world.input(Input::Reconfigured(Box::new(shorter)));
     assert_eq!(events, [Event::Refused(2, RefusalReason::WaitedTooLong)]);
 }
 

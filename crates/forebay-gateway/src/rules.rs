@@ -160,8 +160,9 @@ impl Keys {
 
     /// Who presents the key with this digest.
     ///
-    /// The table is entered by a part of the digest, which tells a stranger nothing: he can't choose
-    /// keys by what their digests begin with. The rest is compared in constant time all the same.
+    /// The table is entered by a part of the digest, which tells a stranger nothing: he can't
+    /// choose keys by what their digests begin with. The rest is compared in constant time all the
+    /// same.
     pub(crate) fn holder(&self, digest: &[u8; 32]) -> Option<&Identity> {
         use subtle::ConstantTimeEq as _;
         let bucket = self.0.get(&beginning(digest))?;

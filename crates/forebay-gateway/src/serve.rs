@@ -338,8 +338,8 @@ fn listening(config: &Config, lanes: usize, tls: Option<&Tls>) -> Listening {
     }
 }
 
-/// How long connections are taken after readiness has gone down: whoever sends traffic from elsewhere
-/// takes a few seconds to notice, and nobody does on the same machine.
+/// How long connections are taken after readiness has gone down: whoever sends traffic from
+/// elsewhere takes a few seconds to notice, and nobody does on the same machine.
 fn notice(config: &Config) -> Duration {
     if config.listen.address.ip().is_loopback() {
         return Duration::ZERO;

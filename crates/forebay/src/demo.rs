@@ -133,7 +133,7 @@ fn welcome(args: &Args, model: &str, addr: SocketAddr, workload: &Workload) -> S
     let offered = workload.per_s;
     let engines = if *workers == 1 { "engine" } else { "engines" };
     format!(
-        "{workers} modelled {engines}, {speed} times faster than real, behind a gateway, mode {mode}.
+        "{workers} modelled {engines}, {speed} times faster than real, and a gateway, mode {mode}.
 {offered:.1} requests a second come: {load} times what the simulator says they can serve.
 
   gateway  http://{addr}/v1

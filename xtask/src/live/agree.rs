@@ -77,9 +77,9 @@ const ORDERS: u64 = 20;
 /// connections of one client race by, on a clock that runs ten times as fast.
 const RACE_MS: u64 = 20;
 
-/// Where the live figures lie among simulations of the same requests that arrive in a slightly other
-/// order. Requests of a burst come at the same moment, and which worker round-robin gives which of
-/// them decides about its median.
+/// Where the live figures lie among simulations of the same requests that arrive in a slightly
+/// other order. Requests of a burst come at the same moment, and which worker round-robin gives
+/// which of them decides about its median.
 fn ranged(workspace: &Workspace, file: &Path, arm: Arm, lived: &Summary) -> anyhow::Result<String> {
     let text = fs::read_to_string(file).context("cannot read the trace")?;
     let jittered = workspace.target().join("xtask-live").join("jittered.jsonl");

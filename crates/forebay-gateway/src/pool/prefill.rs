@@ -1,11 +1,11 @@
 //! Infers when the first token was made, for requests whose answers come in one piece.
 //!
-//! The core counts a request as prefill work until its first token, and holds others back for it.
-//! A streamed answer shows that moment; one that is not streamed shows nothing before its end. Left
+//! The core counts a request as prefill work until its first token, and holds others back for it. A
+//! streamed answer shows that moment; one that is not streamed shows nothing before its end. Left
 //! alone, such a request would keep its worker closed for as long as it generates. So the moment is
-//! inferred: engines prefill in the order of arrival, hence whatever was dispatched before a request
-//! that has its first token has had its own; a worker that says that nothing waits inside it has
-//! begun everything; and otherwise the work before it, at the rate that was seen, says when.
+//! inferred: engines prefill in the order of arrival, hence whatever was dispatched before a
+//! request that has its first token has had its own; a worker that says that nothing waits inside
+//! it has begun everything; and otherwise the work before it, at the rate that was seen, says when.
 
 use std::collections::{BTreeSet, VecDeque};
 

@@ -12,8 +12,8 @@
 //! | `relay` | what does the worker answer, and how does it reach the client? |
 //! | `settle` | how did it end, and who must hear of it? |
 //!
-//! Beside them stand `body`, the answer's body as the connection polls it, and `head`, which headers
-//! pass.
+//! Beside them stand `body`, the answer's body as the connection polls it, and `head`, which
+//! headers pass.
 
 mod accept;
 mod authenticate;

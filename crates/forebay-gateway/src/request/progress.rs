@@ -26,10 +26,8 @@ use crate::clock::Clock;
 /// Most bytes of a worker's refusal that is passed on as an event.
 const SAID_BYTES_MAX: usize = 64 << 10;
 /// What is said in place of a refusal that can't be passed on.
-const UNSAID: &str = concat!(
-    r#"{"error":{"message":"The model refused the request.","type":"upstream_error","#,
-    r#""param":null,"code":"upstream_failed"}}"#,
-);
+const UNSAID: &str = "{\"error\":{\"message\":\"The model refused the request.\",\
+    \"type\":\"upstream_error\",\"param\":null,\"code\":\"upstream_failed\"}}";
 
 /// Answers a request: at once where it can, and with comments first where it must wait and its
 /// client reads a stream.

@@ -49,7 +49,8 @@ impl Watched {
             let stale = self.known().turned_stale(self.now(), options.stale_max);
             if !stale.is_empty() {
                 let figures = stale.join(", ");
-                tracing::warn!(worker = %self.worker.name, figures, "figures are stale: unknown now");
+                let worker = &self.worker.name;
+                tracing::warn!(%worker, figures, "figures are stale: unknown now");
             }
         }
     }

@@ -19,9 +19,9 @@ use super::fetch::{Question, ask};
 use super::models;
 use super::options::WatchOptions;
 
-/// Attempts at a completion that may run at once. One that was swallowed while the worker stalled is
-/// never answered, so the next one does not wait for it. The first one is kept for a worker that is
-/// slow; the others make room for new ones.
+/// Attempts at a completion that may run at once. One that was swallowed while the worker stalled
+/// is never answered, so the next one does not wait for it. The first one is kept for a worker that
+/// is slow; the others make room for new ones.
 const ATTEMPTS_MAX: usize = 4;
 /// Rounds of attempts in one trial: after that the worker is probed again.
 const ROUNDS_MAX: u32 = 8;

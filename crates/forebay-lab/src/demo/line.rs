@@ -21,16 +21,15 @@ impl Line {
     /// The line within so many columns: in full words, else in short ones, else without its end.
     pub(super) fn within(&self, columns: usize) -> String {
         let fits = |line: &String| line.chars().count() <= columns;
-        if let Some(line) =
-            [self.fields(true), self.fields(false)].map(joined).into_iter().find(fits)
-        {
+        let mut whole = [true, false].map(|in_full| joined(&self.fields(in_full))).into_iter();
+        if let Some(line) = whole.find(fits) {
             return line;
         }
         let mut fields = self.fields(false);
-        while fields.len() > 1 && !fits(&joined(fields.clone())) {
+        while fields.len() > 1 && !fits(&joined(&fields)) {
             fields.pop();
         }
-        joined(fields).chars().take(columns).collect()
+        joined(&fields).chars().take(columns).collect()
     }
 
     /// What it says, the most telling first.
@@ -65,7 +64,7 @@ impl Line {
     }
 }
 
-fn joined(fields: Vec<String>) -> String {
+fn joined(fields: &[String]) -> String {
     fields.join("  ")
 }
 

@@ -33,12 +33,12 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// So many times what these workers can serve, with engines `speed` times faster than real. The
+    /// So many times what these workers can serve, with engines `faster` times as fast as real. The
     /// capacity is what the simulator says.
     pub fn of(
         preset: &Preset,
         workers: u16,
-        (load, speed): (f64, f64),
+        (load, faster): (f64, f64),
         seed: u64,
     ) -> Result<Self, SimulateError> {
         let description = Description::named(DESCRIPTION).expect("a description that ships");
@@ -47,7 +47,7 @@ impl Workload {
         let requests = requests.map(|request| request.map(at_once)).collect::<Result<Vec<_>, _>>();
         let fleet = vec![preset.clone(); usize::from(workers)];
         let name = DESCRIPTION.to_owned();
-        let capacity_per_s = capacity::per_s(name, requests?, fleet, seed)? * speed;
+        let capacity_per_s = capacity::per_s(name, requests?, fleet, seed)? * faster;
         Ok(Self { description, seed, capacity_per_s, per_s: load * capacity_per_s })
     }
 
