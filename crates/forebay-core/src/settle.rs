@@ -144,6 +144,7 @@ impl Core {
             attempts: flight.attempt,
             arrival: flight.arrival,
         };
+        let request = waiting.arrival.request;
         match self.settings.mode {
             Mode::Hold(order) => match self.place(&waiting, order) {
                 Some(mut choice) => {
@@ -153,6 +154,10 @@ impl Core {
                 None => self.queue.insert(waiting),
             },
             _ => self.push(waiting, Cause::Again),
+        }
+        // Its time may have run out while a worker thought about it.
+        if deadline.is_some_and(|at| at <= self.now) && self.queue.get(request).is_some() {
+            self.waited_too_long(request);
         }
     }
 

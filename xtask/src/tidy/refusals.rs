@@ -58,7 +58,7 @@ mod tests {
         let wrong = page().replace("| `shed` | 503 |", "| `shed` | 500 |");
         assert_eq!(found(|it| check(&[source(PAGE, &wrong)], it)), expected);
         let more = page() + "| `gone` | 410 | why |\n";
-        assert_eq!(found(|it| check(&[source(PAGE, &more)], it)), ["15: a row for no refusal"]);
+        assert_eq!(found(|it| check(&[source(PAGE, &more)], it)), ["21: a row for no refusal"]);
     }
 
     #[test]
