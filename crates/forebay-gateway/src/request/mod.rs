@@ -1,6 +1,7 @@
 //! Takes one request from its first header to the last byte of its answer.
 //!
-//! The files are the way of a request, in the order of the alphabet and of time:
+//! The files are the way of a request, in the order of the alphabet and, but for one, of time: who
+//! asks is known before a body is accepted.
 //!
 //! | module | answers |
 //! |---|---|
