@@ -260,7 +260,7 @@ impl RelayBody {
         let clock = account.gateway.clock;
         let now = clock.now();
         self.worker.alive(now);
-        self.last_piece = Instant::now();
+        self.last_piece = Instant::from_std(clock.instant(now));
         let Scan::Events(scan) = &self.scan else { return };
         if !scan.first_token_seen() {
             return;
@@ -313,7 +313,6 @@ impl RelayBody {
     /// Closes the account of an answer that is complete.
     fn close(&mut self) {
         self.owed.set(false);
-        let broken = self.ends_too_soon();
         if let Some(connection) = self.connection.take() {
             self.worker.keep(connection);
         }
@@ -331,7 +330,7 @@ impl RelayBody {
             account.close(Some(Outcome::ClientFault), Ending::ClientFault);
         } else if self.status.is_server_error() {
             account.close(Some(Outcome::ClientFault), Ending::Denied(failed));
-        } else if broken || self.scan.failed() {
+        } else if self.scan.failed() {
             account.close(Some(Outcome::BrokeMidStream), Ending::Denied(failed));
         } else {
             account.close(Some(Outcome::Completed { output: Tokens(output) }), Ending::Completed);

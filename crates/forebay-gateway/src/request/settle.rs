@@ -206,15 +206,9 @@ impl Account {
     /// Closes it with a denial. Where a worker had the request, the outcome says what became of it
     /// there; where the core has spoken already, nothing is left to tell it.
     pub(super) fn deny(mut self, denial: &Denial, outcome: Option<Outcome>) {
-        let now = self.gateway.clock.now();
         self.record.status = denial.reason.status();
         self.record.retry_after = denial.retry_after;
-        self.record.ending = Ending::Denied(denial.reason);
-        self.record.ended = now;
-        if let Some((seat, outcome)) = self.seat.take().zip(outcome) {
-            seat.settle(outcome);
-        }
-        self.gateway.observe.ended(&self.record);
+        self.close(outcome, Ending::Denied(denial.reason));
     }
 
     fn report(&mut self) {
