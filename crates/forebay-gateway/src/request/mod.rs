@@ -37,6 +37,7 @@ use http::{HeaderName, HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
 
 use crate::gateway::{Gateway, Load};
+use crate::otel::Trace;
 use crate::refuse::Denial;
 use crate::rules::{Identity, Rules};
 pub(crate) use authenticate::holder;
@@ -85,6 +86,7 @@ pub(crate) async fn serve(
     let mut record = Record::new(arrived, Arc::from(name.as_str()));
     let endpoint = Endpoint::from_path(head.uri.path());
     record.endpoint = endpoint;
+    record.trace = Trace::begin(gateway.observe.tracer(), &head);
     let response = match way(&gateway, &rules, head, body, (from, endpoint), record).await {
         Ok(response) => response,
         Err((denial, record)) => {

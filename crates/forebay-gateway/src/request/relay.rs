@@ -19,6 +19,7 @@ use tokio::time::sleep;
 
 use super::body::{Begun, RelayBody, ReplyBody, Scan};
 use super::{Account, Taken, decide, head};
+use crate::otel::Sent;
 use crate::refuse::Denial;
 use crate::workers::Worker;
 use crate::workers::connect::Connection;
@@ -34,7 +35,11 @@ pub(super) async fn relay(taken: Taken, mut account: Account) -> Response<ReplyB
                 return denial.response(Some(taken.endpoint));
             }
         };
-        match attempt(&taken, &mut account, &worker, faults).await {
+        let attempt = attempt(&taken, &mut account, &worker, faults).await;
+        if let Some(how) = attempt.failure() {
+            account.record.trace.left(&taken.gateway.clock, how);
+        }
+        match attempt {
             Attempt::Answer(answer) => return pass_on(account, &taken, worker, *answer),
             Attempt::Backpressure => account.seat().try_elsewhere(Outcome::Rejected),
             // Its worker has left, and the next decision is here.
@@ -74,6 +79,19 @@ enum Attempt {
     Silent,
 }
 
+impl Attempt {
+    /// Why there is no answer, in a word.
+    fn failure(&self) -> Option<&'static str> {
+        match self {
+            Self::Answer(_) => None,
+            Self::Backpressure => Some("backpressure"),
+            Self::Lost => Some("lost"),
+            Self::Broke(_) => Some("broke"),
+            Self::Silent => Some("silent"),
+        }
+    }
+}
+
 /// An answer whose first piece is here.
 struct Answer {
     head: http::response::Parts,
@@ -89,12 +107,13 @@ async fn attempt(
     worker: &Arc<Worker>,
     faults: u32,
 ) -> Attempt {
+    let told = account.record.trace.sent(&taken.gateway.clock, &worker.name);
     let begin = async {
         let within = taken.rules.timeouts.connect;
         let Ok(mut connection) = worker.connect(taken.lane, within).await else {
             return Attempt::Broke("it can't be connected to");
         };
-        let mut sent = connection.send(request_for(taken, worker)).await;
+        let mut sent = connection.send(request_for(taken, worker, &told)).await;
         if sent.is_err() && connection.reused {
             // An idle connection that the worker was closing: that says nothing of the worker.
             worker.idle.close();
@@ -102,7 +121,7 @@ async fn attempt(
                 return Attempt::Broke("it can't be connected to any more");
             };
             connection = newer;
-            sent = connection.send(request_for(taken, worker)).await;
+            sent = connection.send(request_for(taken, worker, &told)).await;
         }
         let Ok(response) = sent else { return Attempt::Broke("it closed the connection") };
         worker.alive(taken.gateway.clock.now());
@@ -170,13 +189,14 @@ async fn within(
 
 /// The request as the worker gets it: the same bytes, its own host, and nothing of the client's
 /// connection.
-fn request_for(taken: &Taken, worker: &Worker) -> Request<Full<Bytes>> {
+fn request_for(taken: &Taken, worker: &Worker, told: &Sent) -> Request<Full<Bytes>> {
     let mut request = Request::new(Full::new(taken.body.clone()));
     *request.method_mut() = taken.head.method.clone();
     *request.uri_mut() = uri(taken.head.uri.path_and_query(), &worker.url.path_prefix);
     let keyed = !taken.rules.keys.is_empty();
     *request.headers_mut() = head::to_worker(&taken.head.headers, &worker.headers, keyed);
     request.headers_mut().insert(http::header::HOST, worker.authority.clone());
+    told.mark(request.headers_mut());
     request
 }
 

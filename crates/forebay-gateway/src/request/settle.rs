@@ -8,6 +8,7 @@ use forebay_wire::answer::Usage;
 use forebay_wire::openai::Endpoint;
 
 use crate::gateway::{Gateway, Load};
+use crate::otel::Trace;
 use crate::pool::Seat;
 use crate::refuse::Denial;
 
@@ -23,6 +24,19 @@ pub(crate) enum Ending {
     ClientFault,
     /// It was refused, or failed, for this reason.
     Denied(RefusalReason),
+}
+
+impl Ending {
+    /// Its name in logs and traces, and the label of the reason if there is one.
+    pub(crate) fn words(self) -> (&'static str, Option<&'static str>) {
+        match self {
+            Self::Completed => ("completed", None),
+            Self::ClientFault => ("client_fault", None),
+            Self::Abandoned => ("abandoned", None),
+            Self::Denied(reason) if reason.is_failure() => ("failed", Some(reason.label())),
+            Self::Denied(reason) => ("refused", Some(reason.label())),
+        }
+    }
 }
 
 /// What is known of a request once it is over: sizes and times, never its text.
@@ -74,6 +88,8 @@ pub(crate) struct Record {
     pub(crate) retry_after: Option<Span>,
     /// How it ended.
     pub(crate) ending: Ending,
+    /// What its trace needs besides.
+    pub(crate) trace: Trace,
 }
 
 impl Record {
@@ -103,6 +119,7 @@ impl Record {
             promised: None,
             retry_after: None,
             ending: Ending::Abandoned,
+            trace: Trace::default(),
         }
     }
 
@@ -151,6 +168,7 @@ impl Account {
         if let Some(from) = self.record.pool.replace(to) {
             self.gateway.observe.spilled(self.record.class, from, to);
         }
+        self.record.trace.queued(&self.gateway.clock, to);
         self.seat = Some(seat);
         self.text_bytes = text_bytes;
     }

@@ -165,15 +165,7 @@ impl Worker {
     }
 
     async fn open(&self, lane: usize) -> io::Result<Connection> {
-        let socket = TcpStream::connect((self.url.host.as_str(), self.url.port)).await?;
-        socket.set_nodelay(true)?;
-        let send = match &self.tls {
-            None => handshake(socket).await?,
-            Some(tls) => {
-                let connector = TlsConnector::from(Arc::clone(&tls.config));
-                handshake(connector.connect(tls.server_name.clone(), socket).await?).await?
-            }
-        };
+        let send = dial(&self.url, self.tls.as_ref()).await?;
         Ok(Connection { send, reused: false, lane })
     }
 
@@ -207,6 +199,22 @@ impl Connection {
         request: Request<Full<Bytes>>,
     ) -> hyper::Result<Response<Incoming>> {
         self.send.send_request(request).await
+    }
+}
+
+/// A connection to whatever is at this URL.
+pub(crate) async fn dial(
+    url: &WorkerUrl,
+    tls: Option<&WorkerTls>,
+) -> io::Result<SendRequest<Full<Bytes>>> {
+    let socket = TcpStream::connect((url.host.as_str(), url.port)).await?;
+    socket.set_nodelay(true)?;
+    match tls {
+        None => handshake(socket).await,
+        Some(tls) => {
+            let connector = TlsConnector::from(Arc::clone(&tls.config));
+            handshake(connector.connect(tls.server_name.clone(), socket).await?).await
+        }
     }
 }
 
