@@ -1,6 +1,10 @@
 //! Stands in for tracing in a build without it: nothing is kept, and nothing is done.
 
-#![expect(clippy::unused_self, reason = "the forms are those of a build that traces")]
+#![expect(
+    clippy::unused_self,
+    clippy::unnecessary_wraps,
+    reason = "the forms are those of a build that traces"
+)]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +20,10 @@ use crate::request::Record;
 
 /// Nothing of a request's trace.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Trace;
+pub(crate) struct Trace(());
 
 /// Nothing that a worker is told.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Sent;
 
 /// What there is none of.
@@ -33,7 +37,7 @@ pub(crate) fn tracer(_: &Config, _: Clock) -> Result<Option<Tracer>, TracerError
 
 impl Trace {
     pub(crate) fn begin(_: Option<&Tracer>, _: &Parts) -> Self {
-        Self
+        Self(())
     }
     pub(crate) fn asks_for(&mut self, _: Option<&str>) {}
     pub(crate) fn queued(&mut self, _: &Clock, _: PoolId) {}
@@ -44,7 +48,7 @@ impl Trace {
 }
 
 impl Sent {
-    pub(crate) fn mark(self, _: &mut HeaderMap) {}
+    pub(crate) fn mark(&self, _: &mut HeaderMap) {}
 }
 
 impl Tracer {

@@ -116,10 +116,9 @@ impl Ids {
 
     /// A span of a trace that begins here.
     pub(super) fn root(&self) -> Context {
-        let (trace, span) = (self.draw().max(1).to_be_bytes(), self.span());
-        let [.., a, b, c, d, e, f, g, h] = trace;
-        let chance = u64::from_be_bytes([a, b, c, d, e, f, g, h]) >> 1;
-        Context { trace, span, flags: u8::from(chance < self.kept_below) }
+        let drawn = self.draw().max(1);
+        let is_kept = drawn as u64 >> 1 < self.kept_below;
+        Context { trace: drawn.to_be_bytes(), span: self.span(), flags: u8::from(is_kept) }
     }
 
     /// A span in a trace that began elsewhere.

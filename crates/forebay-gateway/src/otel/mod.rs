@@ -40,7 +40,6 @@ pub(crate) use {
 
 /// Why requests can't be traced as configured.
 #[derive(Debug, thiserror::Error)]
-#[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "nothing is traced"))]
 pub(crate) enum TracerError {
     /// TLS to the collector can't be spoken.
     #[error(transparent)]

@@ -15,7 +15,7 @@ pub(crate) struct Collector(pub(crate) Stub);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Span {
     pub(crate) trace: String,
-    pub(crate) span: String,
+    pub(crate) id: String,
     pub(crate) parent: String,
     pub(crate) state: String,
     pub(crate) name: String,
@@ -46,7 +46,7 @@ impl Span {
 
     /// What a worker is told that is called below this span.
     pub(crate) fn traceparent(&self) -> String {
-        format!("00-{}-{}-01", self.trace, self.span)
+        format!("00-{}-{}-01", self.trace, self.id)
     }
 }
 
@@ -101,7 +101,7 @@ fn span(bytes: &[u8]) -> Span {
     for (field, value) in Fields(bytes) {
         match (field, value) {
             (1, Value::Bytes(it)) => span.trace = hex(it),
-            (2, Value::Bytes(it)) => span.span = hex(it),
+            (2, Value::Bytes(it)) => span.id = hex(it),
             (3, Value::Bytes(it)) => span.state = text(it),
             (4, Value::Bytes(it)) => span.parent = hex(it),
             (5, Value::Bytes(it)) => span.name = text(it),
@@ -158,7 +158,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
 #[derive(Debug)]

@@ -26,7 +26,7 @@ fn whole_of(spans: &[Span]) -> &Span {
     let roots: Vec<&Span> = spans.iter().filter(|span| span.kind == SERVER).collect();
     let [root] = roots[..] else { panic!("one span of a server: {spans:#?}") };
     for span in spans.iter().filter(|span| span.kind != SERVER) {
-        assert_eq!((&span.parent, &span.trace), (&root.span, &root.trace), "{span:#?}");
+        assert_eq!((&span.parent, &span.trace), (&root.id, &root.trace), "{span:#?}");
         assert!(root.begun <= span.begun && span.ended <= root.ended, "{span:#?}");
         assert!(span.begun <= span.ended && span.flags == 0x101, "{span:#?}");
     }
