@@ -153,7 +153,7 @@ pub const WORDS: [Word; 33] = [
         "otel",
         "protocol",
         "`http/protobuf`",
-        "it is `http/protobuf`: every collector takes it, most beside gRPC on another port",
+        "it is `http/protobuf`, mostly on port 4318; gRPC, mostly on 4317, is not spoken",
     ),
     word(
         "otel",
@@ -281,7 +281,7 @@ pub(super) const SPANS_QUEUE_LEN_MAX: Key = Key::count("otel", "queue_len_max", 
     "2048 requests wait to be sent, some megabytes; what comes on top is dropped and counted",
 );
 pub(super) const SPANS_BATCH_LEN_MAX: Key = Key::count("otel", "batch_len_max", (1.0, 4096.0))
-    .or(256.0, "256 requests go out together: about a quarter of a megabyte");
+    .or(256.0, "256 requests go out together: about a third of a megabyte");
 pub(super) const SPANS_INTERVAL_MS: Key = Key::count("otel", "interval_ms", (1.0, 60_000.0))
     .or(1000.0, "1 s: who looks at a trace does not want to wait, and a small batch costs little");
 pub(super) const SPANS_TIMEOUT_MS: Key = Key::count("otel", "timeout_ms", (1.0, 60_000.0))
