@@ -240,8 +240,8 @@ mod tests {
              9120 prompt tokens cached, 0 tokens of prefill before it). \
              The gate saw 82000 of 126155 tokens committed there, 119847 allowed (a fraction of \
              0.950), and 598 more for it. \
-             Its prompt has 9120 tokens, and 182 tokens of output were reserved for it; to hold its \
-             KV was weighed like 640 tokens of prefill."
+             Its prompt has 9120 tokens, and 182 tokens of output were reserved for it; to hold \
+             its KV was weighed like 640 tokens of prefill."
         );
     }
 

@@ -18,13 +18,13 @@
 //! second into tokens of prefill that could be done meanwhile. By prefill alone a long answer
 //! would pass a short one whose prompt is a little longer, and keep the room from ten like it
 //! (`docs/concepts/evidence.md`). That matters the more the longer the queue is, so c grows from 0
-//! to 1 with it; a mean cost is the mean of the sum. Aged without a scale: a wait counts in units of the queue's own drain
-//! time, so the same K serves a fleet ten times as fast. A request past its promise (γ times what
-//! first-come would have made it wait) goes first; if it fits nowhere, a worker is reserved for it,
-//! and others pass it there only if they fit beside it or end before its turn (EASY backfilling:
-//! Lifka, JSSPP 1995). When several classes or tenants compete, the most entitled one's first
-//! request reserves at once, since a fair order is worth nothing to a long request that short ones
-//! keep passing.
+//! to 1 with it; a mean cost is the mean of the sum. Aged without a scale: a wait counts in units
+//! of the queue's own drain time, so the same K serves a fleet ten times as fast. A request past
+//! its promise (γ times what first-come would have made it wait) goes first; if it fits nowhere, a
+//! worker is reserved for it, and others pass it there only if they fit beside it or end before its
+//! turn (EASY backfilling: Lifka, JSSPP 1995). When several classes or tenants compete, the most
+//! entitled one's first request reserves at once, since a fair order is worth nothing to a long
+//! request that short ones keep passing.
 //!
 //! `first-come` is the same gate with the order of arrival, strictly: what the order is worth.
 //!
