@@ -24,6 +24,8 @@ const BODY_BYTES: usize = 1024;
 const PATH: &str = "/v1/chat/completions";
 /// What the program is told that shall play the workers and the clients.
 const OTHERS: &str = "others";
+/// Rounds of load, of which the median counts: other programs disturb single ones.
+const ROUNDS: usize = 3;
 /// Clients that come at once, and the pause before the next: five thousand a second.
 const AT_ONCE: u64 = 100;
 const PAUSE: Duration = Duration::from_millis(20);
@@ -69,29 +71,47 @@ fn measure(words: &[String]) -> Result<()> {
     let addr = gateway.addr();
     until(|| metric(addr, "forebay_worker_usable") == 2)?;
     others.tell(&format!("gateway {}", addr.port()))?;
-    // The first round opens connections to the worker, and is not counted.
     let load = format!("load {rate} {seconds}");
+    // The first round opens connections to the worker, and is not counted.
     others.asked(&load)?;
-    let alone = others.asked(&load)?;
+    let alone = rounds(&mut others, &load)?;
     sleep(CALM);
     let before = resident()?;
     others.tell(&format!("wait {}", requests + 1))?;
     others.heard()?;
     until(|| metric(addr, "forebay_requests_waiting") == requests)?;
     sleep(CALM);
-    let each = (resident()?.saturating_sub(before)) / requests;
-    let beside = others.asked(&load)?;
-    let [alone, beside] = [alone, beside].map(|line| line.replace(' ', " / "));
-    let over = each.saturating_sub(BODY_BYTES);
+    let each = (resident()?.saturating_sub(before)) / requests.max(1);
+    let beside = rounds(&mut others, &load)?;
     writeln!(
         stdout(),
-        "| waiting | memory of each, B | over its body of {BODY_BYTES} B | other model at {rate}/s, \
-         p50 / p99 in ms, alone | beside them |\n|---|---|---|---|---|\n\
-         | {requests} | {each} | {over} | {alone} | {beside} |"
+        "| waiting | memory of each beyond its {BODY_BYTES} B | another model at {rate}/s: alone, \
+         p50 / p99 | beside them | p99 added |\n|---|---|---|---|---|\n\
+         | {requests} | {} B | {:.2} / {:.2} ms | {:.2} / {:.2} ms | {:+.2} ms |",
+        each.saturating_sub(BODY_BYTES),
+        alone[0],
+        alone[1],
+        beside[0],
+        beside[1],
+        beside[1] - alone[1]
     )?;
     drop(others);
     gateway.stop()?;
     Ok(())
+}
+
+/// The median and the 99th percentile of the other model's latency, of each the median over rounds.
+fn rounds(others: &mut Others, load: &str) -> Result<[f64; 2]> {
+    let mut of = [Vec::new(), Vec::new()];
+    for _ in 0..ROUNDS {
+        for (values, value) in of.iter_mut().zip(numbers::<f64>(&others.asked(load)?)?) {
+            values.push(value);
+        }
+    }
+    Ok(of.map(|mut values| {
+        values.sort_by(f64::total_cmp);
+        values[ROUNDS / 2]
+    }))
 }
 
 /// The process that plays everybody else.
