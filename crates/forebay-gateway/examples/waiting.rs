@@ -21,6 +21,17 @@ use forebay_lab::load::{Outcome, Planned, Settings, run};
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 const BODY_BYTES: usize = 1024;
+/// What the official Python client sends with a request, beside its length.
+const HEADERS: &str = concat!(
+    "Host: localhost:8080\r\nAccept-Encoding: gzip, deflate\r\nConnection: keep-alive\r\n",
+    "Accept: application/json\r\nContent-Type: application/json\r\n",
+    "User-Agent: OpenAI/Python 3.57.0\r\nX-Stainless-Lang: python\r\n",
+    "X-Stainless-Package-Version: 3.57.0\r\nX-Stainless-OS: Linux\r\n",
+    "X-Stainless-Arch: x64\r\nX-Stainless-Runtime: CPython\r\n",
+    "X-Stainless-Runtime-Version: 3.12.3\r\nX-Stainless-Async: false\r\n",
+    "x-stainless-retry-count: 0\r\nx-stainless-read-timeout: 600\r\n",
+    "Authorization: Bearer sk-0123456789abcdef0123456789abcdef0123456789abcdef\r\n",
+);
 const PATH: &str = "/v1/chat/completions";
 /// What the program is told that shall play the workers and the clients.
 const OTHERS: &str = "others";
@@ -215,7 +226,7 @@ fn others() -> Result<()> {
             ("wait", [requests]) => {
                 let body = body("slow", BODY_BYTES);
                 let length = body.len();
-                let head = format!("POST {PATH} HTTP/1.1\r\nhost: a\r\ncontent-length: {length}");
+                let head = format!("POST {PATH} HTTP/1.1\r\n{HEADERS}content-length: {length}");
                 for nth in 0..*requests {
                     // Lanes that are a thousand behind take nobody in.
                     if nth % AT_ONCE == 0 {

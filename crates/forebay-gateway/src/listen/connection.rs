@@ -111,7 +111,8 @@ pub(super) async fn carry<H: Handle>(
         Box::pin(greet(Seat { desk, peer, pulse }, socket)).await;
     } else {
         let seat = Arc::new(Seat { desk, peer, pulse });
-        speak(Watched::new(socket, Arc::clone(&seat.pulse)), seat).await;
+        let mut io = Watched::new(socket, Arc::clone(&seat.pulse));
+        speak(&mut io, seat).await;
     }
 }
 
@@ -128,16 +129,16 @@ async fn greet<H: Handle>(mut seat: Seat<H>, socket: TcpStream) {
     let certificate = session.peer_certificates().and_then(<[_]>::first).map(Fingerprint::of);
     seat.peer.certificate = certificate;
     let multiplexed = session.alpn_protocol() == Some(HTTP2);
-    let socket = Watched::new(socket, Arc::clone(&seat.pulse));
+    let mut io = Watched::new(socket, Arc::clone(&seat.pulse));
     if multiplexed {
-        speak_http2(socket, Arc::new(seat)).await;
+        speak_http2(&mut io, Arc::new(seat)).await;
     } else {
-        speak(socket, Arc::new(seat)).await;
+        speak(&mut io, Arc::new(seat)).await;
     }
 }
 
 /// Finds out which protocol the client speaks, and speaks it.
-async fn speak<H, I>(mut io: Watched<I>, seat: Arc<Seat<H>>)
+async fn speak<H, I>(io: &mut Watched<I>, seat: Arc<Seat<H>>)
 where
     H: Handle,
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -145,8 +146,8 @@ where
     let greeting = poll_fn(|context| io.poll_begins_with(context, PREFACE));
     match unless_ordered(&seat.pulse, greeting).await {
         Some(Ok(true)) => Box::pin(speak_http2(io, seat)).await,
-        Some(Ok(false)) => speak_http1(&mut io, seat).await,
-        None if seat.pulse.doing() == Doing::Header => Box::pin(say_too_slow(&mut io)).await,
+        Some(Ok(false)) => speak_http1(io, seat).await,
+        None if seat.pulse.doing() == Doing::Header => Box::pin(say_too_slow(io)).await,
         Some(Err(_)) | None => {}
     }
 }
@@ -193,7 +194,7 @@ where
     }
 }
 
-async fn speak_http2<H, I>(io: Watched<I>, seat: Arc<Seat<H>>)
+async fn speak_http2<H, I>(io: &mut Watched<I>, seat: Arc<Seat<H>>)
 where
     H: Handle,
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,

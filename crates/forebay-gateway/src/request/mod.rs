@@ -45,7 +45,7 @@ pub(crate) use authenticate::holder;
 pub(crate) use body::ReplyBody;
 pub(crate) use decide::Retries;
 use head::Head;
-use progress::Offered;
+use progress::Work;
 pub(crate) use settle::{Account, Ending, Record};
 
 /// Carries a request's name, both ways.
@@ -95,7 +95,7 @@ pub(crate) fn serve(
     let way = Box::pin(way(Arc::clone(&gateway), (head, body), (from, patience), record));
     async move {
         let response = match way.await {
-            Ok(offered) => offered.answer().await,
+            Ok(work) => work.await,
             Err(denied) => {
                 let (denial, record) = *denied;
                 gateway.observe.ended(&record.denied(&denial, gateway.clock.now()));
@@ -112,7 +112,7 @@ async fn way(
     (head, body): (Parts, Incoming),
     (from, patience): (From, Patience),
     mut record: Record,
-) -> Result<Offered, Box<(Denial, Record)>> {
+) -> Result<Work, Box<(Denial, Record)>> {
     let rules = gateway.rules();
     let arrived = record.arrived;
     let Some(endpoint) = record.endpoint.filter(|_| head.method == Method::POST) else {

@@ -29,51 +29,45 @@ const SAID_BYTES_MAX: usize = 64 << 10;
 const UNSAID: &str = "{\"error\":{\"message\":\"The model refused the request.\",\
     \"type\":\"upstream_error\",\"param\":null,\"code\":\"upstream_failed\"}}";
 
-/// A request that the core knows of, and its answer, which is worked on.
-pub(super) struct Offered {
-    work: Work,
-    /// How often its client is told that it waits, if at all.
-    every: Option<Duration>,
-    clock: Clock,
-    arrived: Moment,
-    endpoint: Endpoint,
-}
-
-/// Offers a request to its pool's core.
-pub(super) fn offer(mut taken: Taken, classified: Classified, record: Record) -> Offered {
+/// Offers a request to its pool's core, and says what works on its answer.
+pub(super) fn offer(mut taken: Taken, classified: Classified, record: Record) -> Work {
     let every = taken.rules.progress.filter(|_| classified.stream);
     let (clock, arrived, endpoint) = (taken.gateway.clock, taken.arrived, taken.endpoint);
     let account = decide::offer(&mut taken, classified, record);
-    Offered { work: Box::pin(relay::relay(taken, account)), every, clock, arrived, endpoint }
-}
-
-impl Offered {
-    /// Answers it: at once where it can, and with comments first where it must wait and its client
-    /// reads a stream.
-    pub(super) async fn answer(self) -> Response<ReplyBody> {
-        let Self { mut work, every, clock, arrived, endpoint } = self;
-        let Some(every) = every else { return work.await };
-        // Whoever need not wait gets his own status.
-        if let Ok(response) = Box::pin(tokio::time::timeout(every, &mut work)).await {
-            return response;
-        }
-        let queued = Queued {
-            work: Stage::Waits(work),
-            every,
-            bell: Box::pin(sleep(Duration::ZERO)),
-            clock,
-            arrived,
-            endpoint,
-        };
-        let mut response = Response::new(ReplyBody::Queued(Box::new(queued)));
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        response
+    let work: Work = Box::pin(relay::relay(taken, account));
+    match every {
+        None => work,
+        Some(every) => Box::pin(commented(work, every, (clock, arrived, endpoint))),
     }
 }
 
-type Work = Pin<Box<dyn Future<Output = Response<ReplyBody>> + Send>>;
+/// What works on an answer.
+pub(super) type Work = Pin<Box<dyn Future<Output = Response<ReplyBody>> + Send>>;
+
+/// Answers at once where it can, and with comments first where a stream's client must wait.
+async fn commented(
+    mut work: Work,
+    every: Duration,
+    (clock, arrived, endpoint): (Clock, Moment, Endpoint),
+) -> Response<ReplyBody> {
+    // Whoever need not wait gets his own status.
+    if let Ok(response) = tokio::time::timeout(every, &mut work).await {
+        return response;
+    }
+    let queued = Queued {
+        work: Stage::Waits(work),
+        every,
+        bell: Box::pin(sleep(Duration::ZERO)),
+        clock,
+        arrived,
+        endpoint,
+    };
+    let mut response = Response::new(ReplyBody::Queued(Box::new(queued)));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}
 
 enum Stage {
     Waits(Work),
