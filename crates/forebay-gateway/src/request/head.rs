@@ -1,4 +1,4 @@
-//! Keeps a request's head, and says which headers pass, and which stay on their side of the gateway.
+//! Keeps a request's head, and says which headers pass and which stay on their side.
 
 use bytes::Bytes;
 use http::Method;

@@ -25,8 +25,8 @@ fn some_work(asked: &Asked, line: &mut Line) {
     line.write(&[event(LAST), event("[DONE]"), b"0\r\n\r\n".to_vec()].concat());
 }
 
-/// So many clients that have asked, two of every four for a stream. Every second one would be all of
-/// one lane and none of the other, and either lane may be the first with all of its clients.
+/// So many clients that have asked, two of every four for a stream. Every second one would be all
+/// of one lane and none of the other, and either lane may be the first with all of its clients.
 fn asking(house: &House, clients: usize) -> Vec<Client> {
     let ask = |mark: usize| {
         let mut client = house.client();
