@@ -24,7 +24,9 @@ use crate::config::{Access, Config, ConfigError};
 use crate::gateway::Gateway;
 use crate::listen::signals::obey_signals;
 use crate::listen::tls::{Tls, TlsClients, TlsError, TlsFiles};
-use crate::listen::{Bound, ConnectionCounts, Handle, Listening, Peer, Phase, Stop, StopTimes};
+use crate::listen::{
+    Bound, ConnectionCounts, Handle, Handling, Listening, Peer, Phase, Stop, StopTimes,
+};
 use crate::observe::{AccessLog, LogTo, Observe};
 use crate::otel::{self, TracerError};
 use crate::pool::{Pool, PoolParts};
@@ -388,19 +390,29 @@ struct Door {
 impl Handle for Door {
     type Body = ReplyBody;
 
-    async fn handle(&self, request: Request<Incoming>, peer: &Peer) -> Response<ReplyBody> {
+    fn handle(self: Arc<Self>, request: Request<Incoming>, peer: &Peer) -> Handling<ReplyBody> {
+        let gateway = Arc::clone(&self.gateway);
         let from = From { peer: peer.addr, lane: peer.lane };
         if Endpoint::from_path(request.uri().path()).is_none() {
-            let (head, body) = request.into_parts();
-            if admin::workers::is_for(head.uri.path())
-                && let Some(fleet) = self.gateway.fleet.get()
-            {
-                return admin::workers::workers(&self.gateway, fleet, (&head, body), from).await;
-            }
-            let page = admin::page(&self.gateway, &head, from);
-            let unknown = || Denial::plain(RefusalReason::UnknownEndpoint).response(None);
-            return page.unwrap_or_else(unknown);
+            return Box::pin(own_page(gateway, request, from));
         }
-        request::serve(Arc::clone(&self.gateway), request, from).await
+        Box::pin(request::serve(gateway, request, (from, peer.patience.clone())))
     }
+}
+
+/// Answers what is asked of the gateway itself.
+async fn own_page(
+    gateway: Arc<Gateway>,
+    request: Request<Incoming>,
+    from: From,
+) -> Response<ReplyBody> {
+    let (head, body) = request.into_parts();
+    if admin::workers::is_for(head.uri.path())
+        && let Some(fleet) = gateway.fleet.get()
+    {
+        return admin::workers::workers(&gateway, fleet, (&head, body), from).await;
+    }
+    let page = admin::page(&gateway, &head, from);
+    let unknown = || Denial::plain(RefusalReason::UnknownEndpoint).response(None);
+    page.unwrap_or_else(unknown)
 }

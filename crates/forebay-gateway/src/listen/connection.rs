@@ -5,7 +5,7 @@
 //! nobody who has something left to say on it.
 
 use std::convert::Infallible;
-use std::future::{Future, poll_fn};
+use std::future::{Future, poll_fn, ready};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use http::header::CONNECTION;
-use http::{HeaderValue, Request, Response, Version};
+use http::{HeaderValue, Request, Version};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -24,6 +24,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
+use super::aside::{Answer, Opening, Patience, Work, wait};
 use super::counts::count;
 use super::pulse::{Doing, Order, Pulse, Watched};
 use super::reply::{Reply, Running, TOO_SLOW};
@@ -103,70 +104,111 @@ pub(super) async fn carry<H: Handle>(
         Poll::Ready(())
     })
     .await;
-    let mut peer = Peer { addr, lane: desk.lane, certificate: None };
-    let Some(tls) = &desk.tls else {
-        return speak(&desk, Watched::new(socket, Arc::clone(&pulse)), peer, pulse).await;
-    };
-    pulse.greet();
+    let patience = Patience::new(&pulse);
+    let peer = Peer { addr, lane: desk.lane, certificate: None, patience };
     // What not every connection comes to is boxed: a task is as large as its largest way.
-    let handshake = Box::pin(tls.accept(socket));
-    let Some(Ok(socket)) = unless_ordered(&pulse, handshake).await else {
-        count(&desk.counts.handshake_failed_total);
+    if desk.tls.is_some() {
+        Box::pin(greet(Seat { desk, peer, pulse }, socket)).await;
+    } else {
+        let seat = Arc::new(Seat { desk, peer, pulse });
+        let mut io = Watched::new(socket, Arc::clone(&seat.pulse));
+        speak(&mut io, seat).await;
+    }
+}
+
+/// Shakes hands over TLS, and carries on.
+async fn greet<H: Handle>(mut seat: Seat<H>, socket: TcpStream) {
+    let Some(tls) = &seat.desk.tls else { return };
+    seat.pulse.greet();
+    let Some(Ok(socket)) = unless_ordered(&seat.pulse, tls.accept(socket)).await else {
+        count(&seat.desk.counts.handshake_failed_total);
         return;
     };
-    pulse.greeted();
+    seat.pulse.greeted();
     let session = socket.get_ref().1;
-    peer.certificate = session.peer_certificates().and_then(<[_]>::first).map(Fingerprint::of);
+    let certificate = session.peer_certificates().and_then(<[_]>::first).map(Fingerprint::of);
+    seat.peer.certificate = certificate;
     let multiplexed = session.alpn_protocol() == Some(HTTP2);
-    let socket = Watched::new(socket, Arc::clone(&pulse));
+    let mut io = Watched::new(socket, Arc::clone(&seat.pulse));
     if multiplexed {
-        Box::pin(speak_http2(&desk, socket, peer, pulse)).await;
+        speak_http2(&mut io, Arc::new(seat)).await;
     } else {
-        Box::pin(speak(&desk, socket, peer, pulse)).await;
+        speak(&mut io, Arc::new(seat)).await;
     }
 }
 
 /// Finds out which protocol the client speaks, and speaks it.
-async fn speak<H, I>(desk: &Arc<Desk<H>>, mut io: Watched<I>, peer: Peer, pulse: Arc<Pulse>)
+async fn speak<H, I>(io: &mut Watched<I>, seat: Arc<Seat<H>>)
 where
     H: Handle,
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let greeting = poll_fn(|context| io.poll_begins_with(context, PREFACE));
-    match unless_ordered(&pulse, greeting).await {
-        Some(Ok(true)) => Box::pin(speak_http2(desk, io, peer, pulse)).await,
-        Some(Ok(false)) => speak_http1(desk, io, peer, pulse).await,
-        None if pulse.doing() == Doing::Header => Box::pin(say_too_slow(io)).await,
+    match unless_ordered(&seat.pulse, greeting).await {
+        Some(Ok(true)) => Box::pin(speak_http2(io, seat)).await,
+        Some(Ok(false)) => speak_http1(io, seat).await,
+        None if seat.pulse.doing() == Doing::Header => Box::pin(say_too_slow(io)).await,
         Some(Err(_)) | None => {}
     }
 }
 
-async fn speak_http1<H, I>(desk: &Arc<Desk<H>>, io: Watched<I>, peer: Peer, pulse: Arc<Pulse>)
+async fn speak_http1<H, I>(io: &mut Watched<I>, seat: Arc<Seat<H>>)
 where
     H: Handle,
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let seat = Seat::new(desk, peer, &pulse);
-    let service = service_fn(move |request| answer(seat.begin(), request));
-    let mut connection = desk.http1.serve_connection(TokioIo::new(io), service);
-    match drive(&pulse, &mut connection, http1::Connection::graceful_shutdown).await {
-        Ended::Itself(Err(error)) if error.is_parse() => count(&desk.counts.bad_requests_total),
-        Ended::Itself(_) | Ended::Cut => {}
-        Ended::TooSlow => Box::pin(say_too_slow(connection.into_parts().io.into_inner())).await,
+    let pulse = &*seat.pulse;
+    let work = Arc::new(Work::default());
+    let mut closes = false;
+    loop {
+        let service = service_fn(|request| {
+            let work = Arc::clone(&work);
+            if !work.is_done() {
+                work.begin(Opening::of(&request), answer(seat.begin(), request));
+            }
+            async move { Ok::<_, Infallible>(work.response().await) }
+        });
+        // In a box, so that its room is free while a request waits.
+        let hyper = seat.desk.http1.serve_connection(TokioIo::new(&mut *io), service);
+        let mut hyper = Box::new(hyper);
+        let finish = |hyper: Pin<&mut _>| {
+            closes = true;
+            http1::Connection::graceful_shutdown(hyper);
+        };
+        match drive(pulse, &mut *hyper, finish, || work.may_wait()).await {
+            Ended::Waits => {}
+            Ended::TooSlow => {
+                drop(hyper);
+                return Box::pin(say_too_slow(io)).await;
+            }
+            Ended::Itself(Err(error)) if error.is_parse() => {
+                return count(&seat.desk.counts.bad_requests_total);
+            }
+            Ended::Itself(_) | Ended::Cut => return,
+        }
+        let read = { hyper }.into_parts().read_buf;
+        io.put_back(&read);
+        drop(read);
+        let Some(opening) = wait(&work, io, pulse, &mut closes).await else { return };
+        io.put_back(opening.again(closes).as_bytes());
     }
 }
 
-async fn speak_http2<H, I>(desk: &Arc<Desk<H>>, io: Watched<I>, peer: Peer, pulse: Arc<Pulse>)
+async fn speak_http2<H, I>(io: &mut Watched<I>, seat: Arc<Seat<H>>)
 where
     H: Handle,
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    pulse.multiplex();
-    let seat = Seat::new(desk, peer, &pulse);
-    let service = service_fn(move |request| answer(seat.begin(), request));
-    let mut connection = desk.http2.serve_connection(TokioIo::new(io), service);
+    seat.pulse.multiplex();
+    let its = Arc::clone(&seat);
+    let service = service_fn(move |request| {
+        let answer = answer(its.begin(), request);
+        async move { Ok::<_, Infallible>(answer.await) }
+    });
+    let mut connection = seat.desk.http2.serve_connection(TokioIo::new(io), service);
+    let finish = http2::Connection::graceful_shutdown;
     // Whatever it was, hyper has told the client; and its streams end with it.
-    let _ = drive(&pulse, &mut connection, http2::Connection::graceful_shutdown).await;
+    let _ = drive(&seat.pulse, &mut connection, finish, || false).await;
 }
 
 /// How a connection ended.
@@ -174,10 +216,17 @@ enum Ended {
     Itself(hyper::Result<()>),
     TooSlow,
     Cut,
+    /// It has not: its request waits.
+    Waits,
 }
 
 /// Runs a connection, and does to it what its lane orders.
-async fn drive<C>(pulse: &Pulse, connection: &mut C, finish: impl Fn(Pin<&mut C>)) -> Ended
+async fn drive<C>(
+    pulse: &Pulse,
+    connection: &mut C,
+    mut finish: impl FnMut(Pin<&mut C>),
+    may_wait: impl Fn() -> bool,
+) -> Ended
 where
     C: Future<Output = hyper::Result<()>> + Unpin,
 {
@@ -185,6 +234,9 @@ where
         loop {
             if let Poll::Ready(result) = Pin::new(&mut *connection).poll(context) {
                 return Poll::Ready(Ended::Itself(result));
+            }
+            if pulse.take_waits() && may_wait() {
+                return Poll::Ready(Ended::Waits);
             }
             match (pulse.take_order(), pulse.doing()) {
                 (Order::CloseIdle, Doing::Idle) | (Order::Finish, _) => {
@@ -216,7 +268,7 @@ async fn unless_ordered<F: Future>(pulse: &Pulse, future: F) -> Option<F::Output
     .await
 }
 
-async fn say_too_slow<I: AsyncRead + AsyncWrite + Unpin>(mut io: Watched<I>) {
+async fn say_too_slow<I: AsyncRead + AsyncWrite + Unpin>(io: &mut Watched<I>) {
     let words = async {
         io.write_all(TOO_SLOW).await?;
         io.shutdown().await
@@ -233,33 +285,29 @@ struct Seat<H> {
 }
 
 impl<H> Seat<H> {
-    fn new(desk: &Arc<Desk<H>>, peer: Peer, pulse: &Arc<Pulse>) -> Arc<Self> {
-        Arc::new(Self { desk: Arc::clone(desk), peer, pulse: Arc::clone(pulse) })
-    }
-
     /// Counts a request in, before anything waits.
     fn begin(self: &Arc<Self>) -> (Arc<Self>, Running) {
         (Arc::clone(self), Running::new(Arc::clone(&self.pulse)))
     }
 }
 
-/// The way from hyper to the handler.
-async fn answer<H: Handle>(
+/// The way from hyper to the handler. The future is made here and not at its first turn, so that it
+/// need not hold the request.
+fn answer<H: Handle>(
     (seat, running): (Arc<Seat<H>>, Running),
     request: Request<Incoming>,
-) -> Result<Response<Reply<H::Body>>, Infallible> {
-    let desk = &*seat.desk;
+) -> Answer<H::Body> {
     let over_http1 = request.version() < Version::HTTP_2;
     if let Err(fault) = vet(&request) {
-        count(&desk.counts.bad_requests_total);
-        return Ok(Reply::refusing(fault, over_http1, running));
+        count(&seat.desk.counts.bad_requests_total);
+        return Box::pin(ready(Reply::refusing(fault, over_http1, running)));
     }
-    // hyper keeps room for this future as long as the connection lives. In a box it takes room only
-    // while there is a request.
-    let handled = Box::pin(desk.handle.handle(request, &seat.peer)).await;
-    let mut response = Reply::of_handler(handled, running);
-    if over_http1 && desk.closing.load(Ordering::Relaxed) {
-        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    }
-    Ok(response)
+    let handled = Arc::clone(&seat.desk.handle).handle(request, &seat.peer);
+    Box::pin(async move {
+        let mut response = Reply::of_handler(handled.await, running);
+        if over_http1 && seat.desk.closing.load(Ordering::Relaxed) {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    })
 }

@@ -5,6 +5,7 @@
 //! | `door` | who comes in, and what hears he who does not? |
 //! | `lane` | on which thread does a connection live, and who looks after its time? |
 //! | `connection` | what happens on one connection, from its first byte to its end? |
+//! | `aside` | what is left of a connection whose request waits? |
 //! | `pulse` | is a connection idle, in a header, or at work? |
 //! | `vet` | which requests are refused before anybody reads them? |
 //! | `reply` | what does a client hear that reached nobody? |
@@ -20,6 +21,7 @@
 //! The price is that a lane can be busier than its neighbour; so a new connection goes to the lane
 //! with the fewest.
 
+mod aside;
 mod connection;
 mod counts;
 mod descriptors;
@@ -38,6 +40,7 @@ mod tests;
 use std::error::Error;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,6 +49,7 @@ use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
 
+pub(crate) use aside::Patience;
 pub(crate) use counts::ConnectionCounts;
 pub(crate) use door::Bound;
 pub(crate) use stop::{Phase, Stop, StopTimes};
@@ -127,7 +131,12 @@ pub(crate) struct Peer {
     pub(crate) lane: usize,
     /// Its certificate, if it was asked for one and showed it.
     pub(crate) certificate: Option<Fingerprint>,
+    /// Hears that its request will wait.
+    pub(crate) patience: Patience,
 }
+
+/// An answer that is worked on.
+pub(crate) type Handling<B> = Pin<Box<dyn Future<Output = Response<B>> + Send>>;
 
 /// Answers requests.
 ///
@@ -141,9 +150,5 @@ pub(crate) trait Handle: Send + Sync + 'static {
 
     /// Answers one request. A body that yields an error cuts the answer so that the client sees
     /// that it is not whole.
-    fn handle(
-        &self,
-        request: Request<Incoming>,
-        peer: &Peer,
-    ) -> impl Future<Output = Response<Self::Body>> + Send;
+    fn handle(self: Arc<Self>, request: Request<Incoming>, peer: &Peer) -> Handling<Self::Body>;
 }

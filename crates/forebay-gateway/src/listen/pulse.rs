@@ -59,6 +59,8 @@ pub(super) struct Pulse {
     /// Zero while writes go through; else a number for this one stall.
     stalled: AtomicU32,
     stalls: AtomicU32,
+    /// The request on it waits, and said so since it was last asked.
+    waits: AtomicBool,
     order: AtomicU8,
     waker: Mutex<Option<Waker>>,
 }
@@ -69,6 +71,7 @@ impl Pulse {
         self.requests.store(self.requests.load(Relaxed) + 1, Relaxed);
         self.header.store(false, Relaxed);
         self.used.store(true, Relaxed);
+        self.waits.store(false, Relaxed);
         self.turn();
     }
 
@@ -102,6 +105,17 @@ impl Pulse {
     pub(super) fn greeted(&self) {
         self.header.store(false, Relaxed);
         self.turn();
+    }
+
+    /// The request on it has been read, and will not be answered soon.
+    pub(super) fn wait(&self) {
+        self.waits.store(!self.multiplexed(), Relaxed);
+    }
+
+    /// Whether its request began to wait since this was asked last. It is of no use while bytes are
+    /// stuck on their way to the client: they lie in a buffer that may not be given up.
+    pub(super) fn take_waits(&self) -> bool {
+        self.waits.load(Relaxed) && self.waits.swap(false, Relaxed) && self.stalled().is_none()
     }
 
     fn linger(&self) {
@@ -199,15 +213,14 @@ const DISCARDED_MAX: usize = 64 << 20;
 /// Bytes thrown away at once.
 const DISCARDED_AT_ONCE: usize = 16 << 10;
 
-/// A socket whose traffic shows in a pulse, and whose first bytes can be looked at.
+/// A socket whose traffic shows in a pulse, and whose next bytes can be looked at and put back.
 #[derive(Debug)]
 pub(super) struct Watched<I> {
     inner: I,
     pulse: Arc<Pulse>,
-    sample: [u8; SAMPLE],
-    /// Bytes of `sample` that were read from the socket.
-    filled: usize,
-    /// Bytes of `sample` that were handed on.
+    /// Bytes that come before those of the socket.
+    ahead: Vec<u8>,
+    /// Bytes of `ahead` that were handed on.
     drained: usize,
     /// The client will send no more.
     heard_all: bool,
@@ -216,8 +229,7 @@ pub(super) struct Watched<I> {
 
 impl<I: AsyncRead + AsyncWrite + Unpin> Watched<I> {
     pub(super) fn new(inner: I, pulse: Arc<Pulse>) -> Self {
-        let sample = [0; SAMPLE];
-        Self { inner, pulse, sample, filled: 0, drained: 0, heard_all: false, discarded: 0 }
+        Self { inner, pulse, ahead: Vec::new(), drained: 0, heard_all: false, discarded: 0 }
     }
 
     /// Reads until it is known whether what comes begins with `preface`, which must not be longer
@@ -228,19 +240,41 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Watched<I> {
         preface: &[u8],
     ) -> Poll<io::Result<bool>> {
         loop {
-            let seen = &self.sample[..self.filled];
-            if !preface.starts_with(seen) || self.filled == preface.len() {
+            let seen = &self.ahead[..];
+            if !preface.starts_with(seen) || seen.len() == preface.len() {
                 return Poll::Ready(Ok(seen == preface));
             }
-            let mut room = ReadBuf::new(&mut self.sample[self.filled..preface.len()]);
-            ready!(Pin::new(&mut self.inner).poll_read(context, &mut room))?;
-            let read = room.filled().len();
-            if read == 0 {
+            if ready!(self.poll_look(context, preface.len() - self.ahead.len()))? == 0 {
                 return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
             }
-            self.filled += read;
-            self.pulse.heard();
         }
+    }
+
+    /// Ready once the client has gone, as far as that can be seen: whoever has sent more than was
+    /// read of him so far is not looked after.
+    pub(super) fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.ahead.len() > self.drained {
+            return Poll::Pending;
+        }
+        match ready!(self.poll_look(context, SAMPLE)) {
+            Ok(1..) => Poll::Pending,
+            Ok(0) | Err(_) => Poll::Ready(()),
+        }
+    }
+
+    /// Puts bytes before those that are still to be read.
+    pub(super) fn put_back(&mut self, bytes: &[u8]) {
+        drop(self.ahead.splice(..self.drained, bytes.iter().copied()));
+        self.drained = 0;
+    }
+
+    /// Reads a few bytes, which stay to be read; how many these were.
+    fn poll_look(&mut self, context: &mut Context<'_>, most: usize) -> Poll<io::Result<usize>> {
+        let mut sample = [0; SAMPLE];
+        let mut room = ReadBuf::new(&mut sample[..most]);
+        ready!(self.poll_read_on(context, &mut room))?;
+        self.ahead.extend_from_slice(room.filled());
+        Poll::Ready(Ok(room.filled().len()))
     }
 }
 
@@ -250,17 +284,20 @@ impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.drained < self.filled {
-            let sample = &self.sample[self.drained..self.filled];
-            let taken = sample.len().min(into.remaining());
-            into.put_slice(&sample[..taken]);
-            self.drained += taken;
-            // What follows goes along with it: a reader that is first given a few bytes makes room
-            // for more a second time, and keeps that. Its fate shows again at the next read.
-            let _ = self.poll_read_on(context, into);
-            return Poll::Ready(Ok(()));
+        let ahead = &self.ahead[self.drained..];
+        if ahead.is_empty() {
+            return self.poll_read_on(context, into);
         }
-        self.poll_read_on(context, into)
+        let taken = ahead.len().min(into.remaining());
+        into.put_slice(&ahead[..taken]);
+        self.drained += taken;
+        if self.drained == self.ahead.len() {
+            (self.ahead, self.drained) = (Vec::new(), 0);
+        }
+        // What follows goes along with it: a reader that is first given a few bytes makes room for
+        // more a second time, and keeps that. Its fate shows again at the next read.
+        let _ = self.poll_read_on(context, into);
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -1,7 +1,6 @@
 //! Gives a request a seat: it waits there for its decision, and whatever becomes of it, the core is
 //! told exactly once.
 
-use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -69,8 +68,9 @@ impl Seat {
     }
 
     /// Waits for the next decision.
+    #[cfg(test)]
     pub(crate) async fn decision(&mut self) -> Remembered {
-        poll_fn(|cx| self.poll_decision(cx)).await
+        std::future::poll_fn(|cx| self.poll_decision(cx)).await
     }
 
     /// The next decision, if there is one. Costs one load where there is none and the waker stays

@@ -1,6 +1,7 @@
 //! Asks the core, follows what it says from pool to pool, and says how often it may be asked again.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use foldhash::fast::FixedState;
@@ -9,7 +10,7 @@ use hashbrown::HashMap;
 
 use super::classify::{self, Classified};
 use super::{Account, Record, Taken};
-use crate::pool::Verdict;
+use crate::pool::{Remembered, Verdict};
 use crate::refuse::Denial;
 use crate::rules::Rules;
 use crate::workers::Worker;
@@ -30,12 +31,15 @@ pub(super) fn offer(taken: &mut Taken, classified: Classified, record: Record) -
 }
 
 /// Waits until the core sends the request to a worker, or has it refused.
-pub(super) async fn decide(account: &mut Account, taken: &Taken) -> Result<Arc<Worker>, Denial> {
+pub(super) async fn decide(
+    account: &mut Account,
+    taken: &mut Taken,
+) -> Result<Arc<Worker>, Denial> {
     let mut spills = 0;
     let pool = account.seat().pool().id;
     account.record.trace.queued(&taken.gateway.clock, pool);
     loop {
-        let decision = account.seat().decision().await;
+        let decision = decision(account, taken).await;
         match decision.what {
             Verdict::Dispatched(id, why) => {
                 let record = &mut account.record;
@@ -63,6 +67,25 @@ pub(super) async fn decide(account: &mut Account, taken: &Taken) -> Result<Arc<W
             }
         }
     }
+}
+
+/// Waits for the next decision. What waits is made small, unless the decision is there already.
+async fn decision(account: &mut Account, taken: &mut Taken) -> Remembered {
+    let mut waits = false;
+    let decision = poll_fn(|cx| {
+        let decision = account.seat().poll_decision(cx);
+        if decision.is_pending() && !waits {
+            waits = true;
+            taken.head.pack();
+            taken.patience.waits();
+        }
+        decision
+    })
+    .await;
+    if waits {
+        taken.head.unpack();
+    }
+    decision
 }
 
 /// Hands a request over to another pool, with its age.

@@ -1,10 +1,14 @@
-//! Says which headers pass, and which stay on their side of the gateway.
+//! Keeps a request's head, and says which headers pass and which stay on their side.
 
+use bytes::Bytes;
+use http::Method;
 use http::header::{
     ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap,
     HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SERVER, TE, TRAILER,
     TRANSFER_ENCODING, UPGRADE,
 };
+use http::request::Parts;
+use http::uri::PathAndQuery;
 
 use super::REQUEST_ID;
 use crate::gateway::Gateway;
@@ -27,6 +31,65 @@ const HOP: [HeaderName; 11] = [
     UPGRADE,
     HeaderName::from_static("keep-alive"),
 ];
+
+/// The head of a request, as far as a worker gets it.
+///
+/// Its headers are slices of what they were read into, which is 8 KB for HTTP/1 and lives as long
+/// as any of them. While a request waits, it is packed into as many bytes as it needs.
+#[derive(Debug)]
+pub(crate) struct Head {
+    pub(super) method: Method,
+    /// Empty while it is packed, as are the headers.
+    pub(super) path: Option<PathAndQuery>,
+    pub(super) headers: HeaderMap,
+    /// The path, and then `name:value` for each header, each ended by a line feed: neither a name
+    /// nor a value can have one, nor a name a colon.
+    packed: Vec<u8>,
+}
+
+impl Head {
+    /// What is kept of a head.
+    pub(super) fn of(head: Parts) -> Self {
+        let path = head.uri.into_parts().path_and_query;
+        Self { method: head.method, path, headers: head.headers, packed: Vec::new() }
+    }
+
+    /// Packs it.
+    pub(super) fn pack(&mut self) {
+        let headers = std::mem::take(&mut self.headers);
+        let path = self.path.take();
+        let path = path.as_ref().map_or("", PathAndQuery::as_str);
+        let bytes = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len();
+        let length = headers.iter().map(|header| bytes(header) + 2).sum::<usize>();
+        let mut packed = Vec::with_capacity(path.len() + 1 + length);
+        packed.extend_from_slice(path.as_bytes());
+        packed.push(b'\n');
+        for (name, value) in &headers {
+            packed.extend_from_slice(name.as_str().as_bytes());
+            packed.push(b':');
+            packed.extend_from_slice(value.as_bytes());
+            packed.push(b'\n');
+        }
+        self.packed = packed;
+    }
+
+    /// Unpacks it. What it was made of comes out again.
+    pub(super) fn unpack(&mut self) {
+        let packed = Bytes::from(std::mem::take(&mut self.packed));
+        let mut lines = packed.split(|byte| *byte == b'\n');
+        let path = lines.next().map(|path| packed.slice_ref(path));
+        self.path = path.and_then(|path| PathAndQuery::from_maybe_shared(path).ok());
+        self.headers.reserve(lines.clone().count());
+        for line in lines {
+            let Some(colon) = memchr::memchr(b':', line) else { continue };
+            let name = HeaderName::from_bytes(&line[..colon]);
+            let value = HeaderValue::from_maybe_shared(packed.slice_ref(&line[colon + 1..]));
+            if let (Ok(name), Ok(value)) = (name, value) {
+                self.headers.append(name, value);
+            }
+        }
+    }
+}
 
 /// The name of a request: the client's, if it is one, or a new one, which goes on to the worker.
 pub(super) fn name(headers: &mut HeaderMap, gateway: &Gateway) -> String {
@@ -84,9 +147,9 @@ fn hop_by_hop(headers: &mut HeaderMap) {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderMap;
+    use http::{HeaderMap, HeaderValue, Request};
 
-    use super::{to_client, to_worker};
+    use super::{Head, to_client, to_worker};
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
         pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
@@ -109,6 +172,22 @@ mod tests {
         assert_eq!(sent, headers(&[kept[0], kept[1], ("authorization", "Bearer worker")]));
         let sent = to_worker(&client, &HeaderMap::new(), false);
         assert_eq!(sent, headers(&[kept[0], kept[1], ("authorization", "Bearer secret")]));
+    }
+
+    #[test]
+    fn a_head_comes_out_as_it_was_packed() {
+        let mut request = Request::post("/v1/x?y=z&a=b");
+        for value in ["Bearer a:b", "", "\t tab", "caf\u{e9}"] {
+            let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
+            request = request.header("x-twice", value).header("authorization", "one");
+        }
+        let mut head = Head::of(request.body(()).unwrap().into_parts().0);
+        let (path, headers) = (head.path.clone(), head.headers.clone());
+        head.pack();
+        assert!(head.path.is_none() && head.headers.is_empty());
+        assert_eq!(head.packed.len(), head.packed.capacity());
+        head.unpack();
+        assert_eq!((head.path, head.headers), (path, headers));
     }
 
     #[test]

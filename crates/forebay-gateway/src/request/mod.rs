@@ -27,6 +27,7 @@ mod progress;
 mod relay;
 mod settle;
 
+use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -37,12 +38,15 @@ use http::{HeaderName, HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
 
 use crate::gateway::{Gateway, Load};
+use crate::listen::Patience;
 use crate::otel::Trace;
 use crate::refuse::Denial;
 use crate::rules::{Identity, Rules};
 pub(crate) use authenticate::holder;
 pub(crate) use body::ReplyBody;
 pub(crate) use decide::Retries;
+use head::Head;
+use progress::Work;
 pub(crate) use settle::{Account, Ending, Record};
 
 /// Carries a request's name, both ways.
@@ -63,7 +67,7 @@ pub(crate) struct Taken {
     pub(crate) rules: Arc<Rules>,
     pub(crate) lane: usize,
     pub(crate) endpoint: Endpoint,
-    pub(crate) head: Parts,
+    pub(crate) head: Head,
     pub(crate) body: bytes::Bytes,
     /// The body's bytes on the account of all bodies, until the request is over.
     pub(crate) load: Load,
@@ -71,73 +75,79 @@ pub(crate) struct Taken {
     pub(crate) arrived: Moment,
     /// When it was first offered, perhaps long before, in an earlier attempt of its client.
     pub(crate) first_arrived: Moment,
+    /// Whom to tell that it waits.
+    pub(crate) patience: Patience,
 }
 
 /// Answers a request to one of the inference endpoints.
-pub(crate) async fn serve(
+///
+/// The future that waits is small: what is done before lies in a box that is gone by then.
+pub(crate) fn serve(
     gateway: Arc<Gateway>,
     request: Request<Incoming>,
-    from: From,
-) -> Response<ReplyBody> {
+    (from, patience): (From, Patience),
+) -> impl Future<Output = Response<ReplyBody>> + Send {
     let arrived = gateway.clock.now();
-    let rules = gateway.rules();
     let (mut head, body) = request.into_parts();
-    let name = head::name(&mut head.headers, &gateway);
-    let mut record = Record::new(arrived, Arc::from(name.as_str()));
+    let name = Arc::<str>::from(head::name(&mut head.headers, &gateway));
+    let mut record = Record::new(arrived, Arc::clone(&name));
     let endpoint = Endpoint::from_path(head.uri.path());
     record.endpoint = endpoint;
     record.trace = Trace::begin(gateway.observe.tracer(), &head);
-    let response = match way(&gateway, &rules, head, body, (from, endpoint), record).await {
-        Ok(response) => response,
-        Err((denial, record)) => {
-            gateway.observe.ended(&record.denied(&denial, gateway.clock.now()));
-            denial.response(endpoint)
-        }
-    };
-    named(response, &name)
+    let way = Box::pin(way(Arc::clone(&gateway), (head, body), (from, patience), record));
+    async move {
+        let response = match way.await {
+            Ok(work) => work.await,
+            Err(denied) => {
+                let (denial, record) = *denied;
+                gateway.observe.ended(&record.denied(&denial, gateway.clock.now()));
+                denial.response(endpoint)
+            }
+        };
+        named(response, &name)
+    }
 }
 
-/// The way of a request. A denial on it, before the core knew of the request, comes back with the
-/// record so far.
+/// The way of a request to the core. A denial on it comes back with the record so far.
 async fn way(
-    gateway: &Arc<Gateway>,
-    rules: &Arc<Rules>,
-    head: Parts,
-    body: Incoming,
-    (from, endpoint): (From, Option<Endpoint>),
+    gateway: Arc<Gateway>,
+    (head, body): (Parts, Incoming),
+    (from, patience): (From, Patience),
     mut record: Record,
-) -> Result<Response<ReplyBody>, (Denial, Record)> {
+) -> Result<Work, Box<(Denial, Record)>> {
+    let rules = gateway.rules();
     let arrived = record.arrived;
-    let Some(endpoint) = endpoint.filter(|_| head.method == Method::POST) else {
-        return Err((Denial::plain(RefusalReason::UnknownEndpoint), record));
+    let Some(endpoint) = record.endpoint.filter(|_| head.method == Method::POST) else {
+        return Err(Box::new((Denial::plain(RefusalReason::UnknownEndpoint), record)));
     };
-    let identity = match authenticate::identity(&head.headers, rules) {
+    let identity = match authenticate::identity(&head.headers, &rules) {
         Ok(identity) => identity,
-        Err(denial) => return Err((denial, record)),
+        Err(denial) => return Err(Box::new((denial, record))),
     };
-    let accepted = accept::body(body, &head.headers, rules, &gateway.held).await;
+    let accepted = accept::body(body, &head.headers, &rules, &gateway.held).await;
     let (body, load) = match accepted {
         Ok(accepted) => accepted,
-        Err(denial) => return Err((denial, record)),
+        Err(denial) => return Err(Box::new((denial, record))),
     };
     record.body_bytes = body.len() as u64;
     let taken = Taken {
-        gateway: Arc::clone(gateway),
-        rules: Arc::clone(rules),
+        gateway,
+        rules,
         lane: from.lane,
         endpoint,
-        head,
+        head: Head::of(head),
         body,
         load,
         identity,
         arrived,
         first_arrived: arrived,
+        patience,
     };
     let classified = match classify::classify(&taken, &mut record) {
         Ok(classified) => classified,
-        Err(denial) => return Err((denial, record)),
+        Err(denial) => return Err(Box::new((denial, record))),
     };
-    Ok(progress::answer(taken, classified, record).await)
+    Ok(progress::offer(taken, classified, record))
 }
 
 fn named(mut response: Response<ReplyBody>, name: &str) -> Response<ReplyBody> {

@@ -29,18 +29,27 @@ const SAID_BYTES_MAX: usize = 64 << 10;
 const UNSAID: &str = "{\"error\":{\"message\":\"The model refused the request.\",\
     \"type\":\"upstream_error\",\"param\":null,\"code\":\"upstream_failed\"}}";
 
-/// Answers a request: at once where it can, and with comments first where it must wait and its
-/// client reads a stream.
-pub(super) async fn answer(
-    mut taken: Taken,
-    classified: Classified,
-    record: Record,
-) -> Response<ReplyBody> {
+/// Offers a request to its pool's core, and says what works on its answer.
+pub(super) fn offer(mut taken: Taken, classified: Classified, record: Record) -> Work {
     let every = taken.rules.progress.filter(|_| classified.stream);
     let (clock, arrived, endpoint) = (taken.gateway.clock, taken.arrived, taken.endpoint);
     let account = decide::offer(&mut taken, classified, record);
-    let mut work: Work = Box::pin(relay::relay(taken, account));
-    let Some(every) = every else { return work.await };
+    let work: Work = Box::pin(relay::relay(taken, account));
+    match every {
+        None => work,
+        Some(every) => Box::pin(commented(work, every, (clock, arrived, endpoint))),
+    }
+}
+
+/// What works on an answer.
+pub(super) type Work = Pin<Box<dyn Future<Output = Response<ReplyBody>> + Send>>;
+
+/// Answers at once where it can, and with comments first where a stream's client must wait.
+async fn commented(
+    mut work: Work,
+    every: Duration,
+    (clock, arrived, endpoint): (Clock, Moment, Endpoint),
+) -> Response<ReplyBody> {
     // Whoever need not wait gets his own status.
     if let Ok(response) = tokio::time::timeout(every, &mut work).await {
         return response;
@@ -59,8 +68,6 @@ pub(super) async fn answer(
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     response
 }
-
-type Work = Pin<Box<dyn Future<Output = Response<ReplyBody>> + Send>>;
 
 enum Stage {
     Waits(Work),

@@ -25,41 +25,52 @@ use crate::workers::Worker;
 use crate::workers::connect::Connection;
 
 /// Gets an answer for a request that has its seat: from whichever worker gives one.
-pub(super) async fn relay(taken: Taken, mut account: Account) -> Response<ReplyBody> {
-    let mut faults = 0;
-    loop {
-        let worker = match decide::decide(&mut account, &taken).await {
-            Ok(worker) => worker,
-            Err(denial) => {
-                account.deny(&denial, None);
-                return denial.response(Some(taken.endpoint));
+#[expect(
+    clippy::manual_async_fn,
+    reason = "an async fn has room for what it is given twice, and this waits"
+)]
+pub(super) fn relay(
+    mut taken: Taken,
+    mut account: Account,
+) -> impl Future<Output = Response<ReplyBody>> + Send {
+    async move {
+        let mut faults = 0;
+        loop {
+            let worker = match decide::decide(&mut account, &mut taken).await {
+                Ok(worker) => worker,
+                Err(denial) => {
+                    account.deny(&denial, None);
+                    return denial.response(Some(taken.endpoint));
+                }
+            };
+            // In a box, since most of what it needs room for is not there while the request waits.
+            let attempt = Box::pin(attempt(&taken, &mut account, &worker, faults)).await;
+            if let Some(how) = attempt.failure() {
+                account.record.trace.left(&taken.gateway.clock, how);
             }
-        };
-        let attempt = attempt(&taken, &mut account, &worker, faults).await;
-        if let Some(how) = attempt.failure() {
-            account.record.trace.left(&taken.gateway.clock, how);
-        }
-        match attempt {
-            Attempt::Answer(answer) => return pass_on(account, &taken, worker, *answer),
-            Attempt::Backpressure => account.seat().try_elsewhere(Outcome::Rejected),
-            // Its worker has left, and the next decision is here.
-            Attempt::Lost => {}
-            Attempt::Broke(why) => {
-                faults += 1;
-                tracing::debug!(worker = %worker.name, why, "a worker broke before the first byte");
-                let now = taken.gateway.clock.now();
-                let tenant = taken.identity.tenant;
-                if !taken.gateway.retries.may_retry(tenant, now, &taken.rules) {
-                    let denial = Denial::plain(RefusalReason::UpstreamFailed);
+            match attempt {
+                Attempt::Answer(answer) => return pass_on(account, &taken, worker, *answer),
+                Attempt::Backpressure => account.seat().try_elsewhere(Outcome::Rejected),
+                // Its worker has left, and the next decision is here.
+                Attempt::Lost => {}
+                Attempt::Broke(why) => {
+                    faults += 1;
+                    let name = &worker.name;
+                    tracing::debug!(worker = %name, why, "a worker broke before the first byte");
+                    let now = taken.gateway.clock.now();
+                    let tenant = taken.identity.tenant;
+                    if !taken.gateway.retries.may_retry(tenant, now, &taken.rules) {
+                        let denial = Denial::plain(RefusalReason::UpstreamFailed);
+                        account.deny(&denial, Some(Outcome::BrokeMidStream));
+                        return denial.response(Some(taken.endpoint));
+                    }
+                    account.seat().try_elsewhere(Outcome::Broke);
+                }
+                Attempt::Silent => {
+                    let denial = Denial::plain(RefusalReason::UpstreamTimeout);
                     account.deny(&denial, Some(Outcome::BrokeMidStream));
                     return denial.response(Some(taken.endpoint));
                 }
-                account.seat().try_elsewhere(Outcome::Broke);
-            }
-            Attempt::Silent => {
-                let denial = Denial::plain(RefusalReason::UpstreamTimeout);
-                account.deny(&denial, Some(Outcome::BrokeMidStream));
-                return denial.response(Some(taken.endpoint));
             }
         }
     }
@@ -192,7 +203,7 @@ async fn within(
 fn request_for(taken: &Taken, worker: &Worker, told: &Sent) -> Request<Full<Bytes>> {
     let mut request = Request::new(Full::new(taken.body.clone()));
     *request.method_mut() = taken.head.method.clone();
-    *request.uri_mut() = uri(taken.head.uri.path_and_query(), &worker.url.path_prefix);
+    *request.uri_mut() = uri(taken.head.path.as_ref(), &worker.url.path_prefix);
     let keyed = !taken.rules.keys.is_empty();
     *request.headers_mut() = head::to_worker(&taken.head.headers, &worker.headers, keyed);
     request.headers_mut().insert(http::header::HOST, worker.authority.clone());

@@ -1,4 +1,6 @@
 //! What the queue of one pool costs another one, and what a waiting request costs in memory.
+//!
+//! Figures come from the example `waiting`, which has the clients in a process of their own.
 
 use std::time::{Duration, Instant};
 
@@ -53,7 +55,8 @@ fn beside(waiting: usize) {
          connection alone takes {each_idle}; the other \
          pool's p50 and p99 were {beside:?}, alone {alone:?}"
     ));
-    assert!(each < BODY_BYTES + (64 << 10), "a waiting request takes {each} bytes");
+    // Twice hyper's buffer, with which it takes more. Other tests run in this process, too.
+    assert!(each < BODY_BYTES + (16 << 10), "a waiting request takes {each} bytes");
     assert!(beside.1 < Duration::from_secs(1), "the other pool waits, too: {beside:?}");
     let (begun, count) = (Instant::now(), clients.len());
     drop(clients);

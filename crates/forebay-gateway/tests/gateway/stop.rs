@@ -25,11 +25,12 @@ fn some_work(asked: &Asked, line: &mut Line) {
     line.write(&[event(LAST), event("[DONE]"), b"0\r\n\r\n".to_vec()].concat());
 }
 
-/// So many clients that have asked, every second one for a stream.
+/// So many clients that have asked, two of every four for a stream. Every second one would be all
+/// of one lane and none of the other, and either lane may be the first with all of its clients.
 fn asking(house: &House, clients: usize) -> Vec<Client> {
     let ask = |mark: usize| {
         let mut client = house.client();
-        client.post(CHAT, &[], chat(mark, mark.is_multiple_of(2)).as_bytes());
+        client.post(CHAT, &[], chat(mark, mark % 4 < 2).as_bytes());
         client
     };
     (0..clients).map(ask).collect()

@@ -1,5 +1,6 @@
 //! Claims about the listener, checked over real sockets.
 
+mod aside;
 mod bodies;
 mod corpus;
 mod http2;
@@ -22,7 +23,7 @@ use tokio::sync::Semaphore;
 
 use super::door::Served;
 use super::stop::StopTimes;
-use super::{ConnectionCounts, Handle, Listening, Peer, Stop};
+use super::{ConnectionCounts, Handle, Handling, Listening, Peer, Stop};
 
 /// Nothing in these tests takes this long, unless it hangs.
 const FOREVER: Duration = Duration::from_secs(20);
@@ -72,7 +73,14 @@ impl Echo {
 impl Handle for Echo {
     type Body = Full<Bytes>;
 
-    async fn handle(&self, request: Request<Incoming>, peer: &Peer) -> Response<Full<Bytes>> {
+    fn handle(self: Arc<Self>, request: Request<Incoming>, peer: &Peer) -> Handling<Self::Body> {
+        let peer = peer.clone();
+        Box::pin(async move { self.echo(request, &peer).await })
+    }
+}
+
+impl Echo {
+    async fn echo(&self, request: Request<Incoming>, peer: &Peer) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
         let said = |status: u16, text: String| {
             let mut response = Response::new(Full::from(text));
@@ -91,6 +99,7 @@ impl Handle for Echo {
             Err(_) => return said(400, String::new()),
         };
         if head.uri.path() == "/wait" {
+            peer.patience.waits();
             self.wait().await;
         }
         let body = String::from_utf8_lossy(&body);
