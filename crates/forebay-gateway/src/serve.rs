@@ -29,11 +29,11 @@ use crate::observe::{AccessLog, LogTo, Observe};
 use crate::pool::{Pool, PoolParts};
 use crate::record::{Recordings, Start, UnwritableRecording};
 use crate::refuse::Denial;
-use crate::reload::Reload;
+use crate::reload::{Reload, tls_of_workers};
 use crate::request::{self, From, ReplyBody};
 use crate::rules::Rules;
 use crate::tickets;
-use crate::workers::connect::{WorkerTls, WorkerTlsError};
+use crate::workers::connect::WorkerTlsError;
 use crate::workers::{Fleet, Reach, WatchOptions};
 
 /// Why the gateway could not run: what, and what to do.
@@ -240,14 +240,11 @@ impl Built {
     fn chores(&mut self, stop: &Stop, told: Told) -> Result<Vec<AbortHandle>, ServeError> {
         let mut chores = Vec::new();
         self.watch();
-        for (nth, meant) in self.config.pools.iter().enumerate() {
-            let pool = Arc::clone(&self.gateway.pools[nth]);
+        for pool in &self.gateway.pools {
+            let pool = Arc::clone(pool);
             chores.push(tokio::spawn(pool.keep_awake()).abort_handle());
-            for url in meant.workers.iter().chain(&meant.dns) {
-                // What can't be read of the certificates is said at the start, not at each join.
-                WorkerTls::of(&meant.tls, url)?;
-            }
         }
+        tls_of_workers(&self.config)?;
         let (gateway, tls) = (Arc::clone(&self.gateway), self.tls.take());
         let mut reload = Reload::new(gateway, self.config.clone(), told.file, tls);
         reload.begin();

@@ -21,7 +21,7 @@ use super::body::{Begun, RelayBody, ReplyBody, Scan};
 use super::{Account, Taken, decide, head};
 use crate::refuse::Denial;
 use crate::workers::Worker;
-use crate::workers::connect::Connection;
+use crate::workers::connect::{Connection, Manner};
 
 /// Gets an answer for a request that has its seat: from whichever worker gives one.
 pub(super) async fn relay(taken: Taken, mut account: Account) -> Response<ReplyBody> {
@@ -94,7 +94,7 @@ async fn attempt(
         let Ok(mut connection) = worker.connect(taken.lane, within).await else {
             return Attempt::Broke("it can't be connected to");
         };
-        let mut sent = connection.send(request_for(taken, worker)).await;
+        let mut sent = connection.send(request_for(taken, worker, &connection.manner)).await;
         if sent.is_err() && connection.reused {
             // An idle connection that the worker was closing: that says nothing of the worker.
             worker.idle.close();
@@ -102,7 +102,7 @@ async fn attempt(
                 return Attempt::Broke("it can't be connected to any more");
             };
             connection = newer;
-            sent = connection.send(request_for(taken, worker)).await;
+            sent = connection.send(request_for(taken, worker, &connection.manner)).await;
         }
         let Ok(response) = sent else { return Attempt::Broke("it closed the connection") };
         worker.alive(taken.gateway.clock.now());
@@ -170,12 +170,12 @@ async fn within(
 
 /// The request as the worker gets it: the same bytes, its own host, and nothing of the client's
 /// connection.
-fn request_for(taken: &Taken, worker: &Worker) -> Request<Full<Bytes>> {
+fn request_for(taken: &Taken, worker: &Worker, manner: &Manner) -> Request<Full<Bytes>> {
     let mut request = Request::new(Full::new(taken.body.clone()));
     *request.method_mut() = taken.head.method.clone();
     *request.uri_mut() = uri(taken.head.uri.path_and_query(), &worker.url.path_prefix);
     let keyed = !taken.rules.keys.is_empty();
-    *request.headers_mut() = head::to_worker(&taken.head.headers, &worker.headers, keyed);
+    *request.headers_mut() = head::to_worker(&taken.head.headers, &manner.headers, keyed);
     request.headers_mut().insert(http::header::HOST, worker.authority.clone());
     request
 }
