@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use forebay_core::{PoolId, RefusalReason};
+use forebay_core::PoolId;
 use forebay_wire::openai::Endpoint;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -28,7 +28,6 @@ use crate::listen::{Bound, ConnectionCounts, Handle, Listening, Peer, Phase, Sto
 use crate::observe::{AccessLog, LogTo, Observe};
 use crate::pool::{Pool, PoolParts};
 use crate::record::{Recordings, Start, UnwritableRecording};
-use crate::refuse::Denial;
 use crate::reload::{Reload, tls_of_workers};
 use crate::request::{self, From, ReplyBody};
 use crate::rules::Rules;
@@ -368,14 +367,14 @@ impl Handle for Door {
         let from = From { peer: peer.addr, lane: peer.lane };
         if Endpoint::from_path(request.uri().path()).is_none() {
             let (head, body) = request.into_parts();
-            if admin::workers::is_for(head.uri.path())
-                && let Some(fleet) = self.gateway.fleet.get()
-            {
-                return admin::workers::workers(&self.gateway, fleet, (&head, body), from).await;
-            }
-            let page = admin::page(&self.gateway, &head, from);
-            let unknown = || Denial::plain(RefusalReason::UnknownEndpoint).response(None);
-            return page.unwrap_or_else(unknown);
+            let fleet = self.gateway.fleet.get();
+            let page = match fleet.filter(|_| admin::workers::is_for(head.uri.path())) {
+                Some(fleet) => {
+                    admin::workers::workers(&self.gateway, fleet, (&head, body), from).await
+                }
+                None => admin::page(&self.gateway, &head, from),
+            };
+            return page.unwrap_or_else(|denial| request::turn_away(&self.gateway, head, &denial));
         }
         request::serve(Arc::clone(&self.gateway), request, from).await
     }

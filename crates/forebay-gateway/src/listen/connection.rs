@@ -5,7 +5,9 @@
 //! nobody who has something left to say on it.
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::future::{Future, poll_fn};
+use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -166,7 +168,18 @@ where
     let service = service_fn(move |request| answer(seat.begin(), request));
     let mut connection = desk.http2.serve_connection(TokioIo::new(io), service);
     // Whatever it was, hyper has told the client; and its streams end with it.
-    let _ = drive(&pulse, &mut connection, http2::Connection::graceful_shutdown).await;
+    match drive(&pulse, &mut connection, http2::Connection::graceful_shutdown).await {
+        Ended::Itself(Err(error)) if breaks_rules(&error) => {
+            count(&desk.counts.bad_requests_total);
+        }
+        Ended::Itself(_) | Ended::Cut | Ended::TooSlow => {}
+    }
+}
+
+/// Whether an HTTP/2 connection ended because its client broke the rules, and did not only go.
+fn breaks_rules(error: &hyper::Error) -> bool {
+    let is_of_the_socket = error.source().is_some_and(<dyn Error>::is::<io::Error>);
+    !is_of_the_socket && !error.is_timeout()
 }
 
 /// How a connection ended.

@@ -42,6 +42,7 @@ use crate::rules::{Identity, Rules};
 pub(crate) use authenticate::holder;
 pub(crate) use body::ReplyBody;
 pub(crate) use decide::Retries;
+use settle::Visitor;
 pub(crate) use settle::{Account, Ending, Record};
 
 /// Carries a request's name, both ways.
@@ -78,49 +79,48 @@ pub(crate) async fn serve(
     request: Request<Incoming>,
     from: From,
 ) -> Response<ReplyBody> {
-    let arrived = gateway.clock.now();
     let rules = gateway.rules();
     let (mut head, body) = request.into_parts();
-    let name = head::name(&mut head.headers, &gateway);
-    let mut record = Record::new(arrived, Arc::from(name.as_str()));
     let endpoint = Endpoint::from_path(head.uri.path());
-    record.endpoint = endpoint;
-    let response = match way(&gateway, &rules, head, body, (from, endpoint), record).await {
+    let mut visitor = Visitor::new(&gateway, &mut head, endpoint);
+    let name = Arc::clone(&visitor.name);
+    let response = match way(&rules, head, body, (from, endpoint), &mut visitor).await {
         Ok(response) => response,
-        Err((denial, record)) => {
-            gateway.observe.ended(&record.denied(&denial, gateway.clock.now()));
-            denial.response(endpoint)
-        }
+        Err(denial) => visitor.turn_away(&denial),
     };
     named(response, &name)
 }
 
-/// The way of a request. A denial on it, before the core knew of the request, comes back with the
-/// record so far.
-async fn way(
+/// Answers a request that is for none of the inference endpoints with a denial, and counts it
+/// among those that no pool ever saw.
+pub(crate) fn turn_away(
     gateway: &Arc<Gateway>,
+    mut head: Parts,
+    denial: &Denial,
+) -> Response<ReplyBody> {
+    let visitor = Visitor::new(gateway, &mut head, None);
+    let name = Arc::clone(&visitor.name);
+    named(visitor.turn_away(denial), &name)
+}
+
+/// The way of a request. A denial on it comes before the core knew of the request.
+async fn way(
     rules: &Arc<Rules>,
     head: Parts,
     body: Incoming,
     (from, endpoint): (From, Option<Endpoint>),
-    mut record: Record,
-) -> Result<Response<ReplyBody>, (Denial, Record)> {
-    let arrived = record.arrived;
+    visitor: &mut Visitor,
+) -> Result<Response<ReplyBody>, Denial> {
+    let gateway = Arc::clone(&visitor.gateway);
     let Some(endpoint) = endpoint.filter(|_| head.method == Method::POST) else {
-        return Err((Denial::plain(RefusalReason::UnknownEndpoint), record));
+        return Err(Denial::plain(RefusalReason::UnknownEndpoint));
     };
-    let identity = match authenticate::identity(&head.headers, rules) {
-        Ok(identity) => identity,
-        Err(denial) => return Err((denial, record)),
-    };
-    let accepted = accept::body(body, &head.headers, rules, &gateway.held).await;
-    let (body, load) = match accepted {
-        Ok(accepted) => accepted,
-        Err(denial) => return Err((denial, record)),
-    };
-    record.body_bytes = body.len() as u64;
+    let identity = authenticate::identity(&head.headers, rules)?;
+    let (body, load) = accept::body(body, &head.headers, rules, &gateway.held).await?;
+    let arrived = visitor.record.arrived;
+    visitor.record.body_bytes = body.len() as u64;
     let taken = Taken {
-        gateway: Arc::clone(gateway),
+        gateway,
         rules: Arc::clone(rules),
         lane: from.lane,
         endpoint,
@@ -131,11 +131,8 @@ async fn way(
         arrived,
         first_arrived: arrived,
     };
-    let classified = match classify::classify(&taken, &mut record) {
-        Ok(classified) => classified,
-        Err(denial) => return Err((denial, record)),
-    };
-    Ok(progress::answer(taken, classified, record).await)
+    let classified = classify::classify(&taken, &mut visitor.record)?;
+    Ok(progress::answer(taken, classified, visitor.seated()).await)
 }
 
 fn named(mut response: Response<ReplyBody>, name: &str) -> Response<ReplyBody> {
