@@ -131,6 +131,7 @@ impl Reload {
         for what in self.config.diff_for_newcomers(&new) {
             tracing::warn!(what, "this holds only of what begins from now on");
         }
+        new.cautions().iter().for_each(|caution| tracing::warn!("{caution}"));
         self.config = new;
         tracing::info!("the new configuration is in force");
     }

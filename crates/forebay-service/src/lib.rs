@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use forebay_core::{ClassSettings, GateSettings, Knowledge, Limits, Mode, Overload, PoolId};
 use forebay_core::{Settings, TenantId, TenantSettings, Tokens};
 
-pub use defaults::{COUNTS, Count, Key, TABLE};
+pub use defaults::{COUNTS, Count, Key, NOTES, TABLE};
 pub use pools::mode;
 use reader::{Gathered, Section};
 pub use resolve::{too_many, unique};

@@ -5,6 +5,7 @@
 //! what holds where nothing was said. The classes, tenants, the gate and limits are read by
 //! `forebay-service`, as the lab reads them.
 
+mod cautions;
 pub mod defaults;
 mod document;
 mod keys;
