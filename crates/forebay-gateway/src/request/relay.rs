@@ -15,7 +15,7 @@ use http::uri::PathAndQuery;
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::body::{Begun, RelayBody, ReplyBody, Scan};
 use super::{Account, Taken, decide, head};
@@ -26,15 +26,18 @@ use crate::workers::connect::{Connection, Manner};
 /// Gets an answer for a request that has its seat: from whichever worker gives one.
 pub(super) async fn relay(taken: Taken, mut account: Account) -> Response<ReplyBody> {
     let mut faults = 0;
+    let ends_by = ends_by(&taken);
     loop {
-        let worker = match decide::decide(&mut account, &taken).await {
+        let decided = timeout_at(ends_by, decide::decide(&mut account, &taken)).await;
+        let too_late = |_| Err(Denial::plain(RefusalReason::WaitedTooLong));
+        let worker = match decided.unwrap_or_else(too_late) {
             Ok(worker) => worker,
             Err(denial) => {
                 account.deny(&denial, None);
                 return denial.response(Some(taken.endpoint));
             }
         };
-        match attempt(&taken, &mut account, &worker, faults).await {
+        match attempt(&taken, &mut account, &worker, (faults, ends_by)).await {
             Attempt::Answer(answer) => return pass_on(account, &taken, worker, *answer),
             Attempt::Backpressure => account.seat().try_elsewhere(Outcome::Rejected),
             // Its worker has left, and the next decision is here.
@@ -50,6 +53,12 @@ pub(super) async fn relay(taken: Taken, mut account: Account) -> Response<ReplyB
                     return denial.response(Some(taken.endpoint));
                 }
                 account.seat().try_elsewhere(Outcome::Broke);
+            }
+            Attempt::TooLate => {
+                // Its time is over, and the worker had perhaps only the last of it: no fault.
+                let denial = Denial::plain(RefusalReason::UpstreamTimeout);
+                account.deny(&denial, None);
+                return denial.response(Some(taken.endpoint));
             }
             Attempt::Silent => {
                 let denial = Denial::plain(RefusalReason::UpstreamTimeout);
@@ -72,6 +81,14 @@ enum Attempt {
     Broke(&'static str),
     /// It did not answer in time.
     Silent,
+    /// The time is over that a request may take in all.
+    TooLate,
+}
+
+/// When a request has taken as long as it may, from its arrival on.
+fn ends_by(taken: &Taken) -> Instant {
+    let clock = taken.gateway.clock;
+    Instant::from_std(clock.instant(taken.arrived)) + taken.rules.timeouts.total
 }
 
 /// An answer whose first piece is here.
@@ -87,7 +104,7 @@ async fn attempt(
     taken: &Taken,
     account: &mut Account,
     worker: &Arc<Worker>,
-    faults: u32,
+    (faults, ends_by): (u32, Instant),
 ) -> Attempt {
     let begin = async {
         let within = taken.rules.timeouts.connect;
@@ -108,7 +125,10 @@ async fn attempt(
         worker.alive(taken.gateway.clock.now());
         judge(taken, response, connection, faults).await
     };
-    within(taken.rules.timeouts.first_byte, account, begin).await
+    let (first_byte, left) =
+        (taken.rules.timeouts.first_byte, ends_by.saturating_duration_since(Instant::now()));
+    let late = if left < first_byte { Attempt::TooLate } else { Attempt::Silent };
+    within((left.min(first_byte), late), account, begin).await
 }
 
 /// Looks at the head of a response, and waits for its first piece.
@@ -148,14 +168,16 @@ async fn judge(
     Attempt::Answer(Box::new(Answer { head, scan, first, rest, connection }))
 }
 
-/// Does something within a bound of time, or until the request's worker is lost.
+/// Does something within a bound of time, after which it is `late`, or until the request's worker
+/// is lost.
 async fn within(
-    time: Duration,
+    (time, late): (Duration, Attempt),
     account: &mut Account,
     act: impl Future<Output = Attempt>,
 ) -> Attempt {
     let mut act = pin!(act);
     let mut time = pin!(sleep(time));
+    let mut late = Some(late);
     poll_fn(|cx| {
         if let Poll::Ready(attempt) = act.as_mut().poll(cx) {
             return Poll::Ready(attempt);
@@ -163,7 +185,7 @@ async fn within(
         if account.seat().poll_news(cx).is_ready() {
             return Poll::Ready(Attempt::Lost);
         }
-        Pin::as_mut(&mut time).poll(cx).map(|()| Attempt::Silent)
+        Pin::as_mut(&mut time).poll(cx).map(|()| late.take().unwrap_or(Attempt::Silent))
     })
     .await
 }
