@@ -93,9 +93,10 @@ impl Running {
         self.stop.ask();
     }
 
-    /// Stops it, and waits until it has ended.
+    /// Stops it, unless it was asked to stop before, and waits until it has ended. What it has
+    /// accepted has the time that is configured.
     pub fn stop(mut self) -> Result<(), ServeError> {
-        self.stop.ask();
+        self.stop.begin();
         self.wait()
     }
 
@@ -162,6 +163,7 @@ struct Built {
 
 impl Built {
     fn of(config: Config) -> Result<Self, ServeError> {
+        config.cautions().iter().for_each(|caution| tracing::warn!("{caution}"));
         let clock = Clock::start();
         let lanes = lanes(&config);
         let mut recordings = match &config.record {
