@@ -74,6 +74,7 @@ pub(crate) fn rules(classes: [&str; 2]) -> Rules {
         tenants: vec!["city".to_owned()],
         timeouts: Timeouts { connect: second, first_byte: second, idle: second, total: second },
         bodies: Bodies { bytes_max: 1 << 20, held_bytes_max: 1 << 24, time_max: second },
+        ask_usage: vec![false],
         retry_share: 0.1,
         retry_floor: 3,
         progress: None,

@@ -46,7 +46,7 @@ const fn word(
 }
 
 /// Every key that holds no number, in the order of the reference.
-pub const WORDS: [Word; 28] = [
+pub const WORDS: [Word; 29] = [
     word(
         "listen",
         "address",
@@ -94,6 +94,14 @@ pub const WORDS: [Word; 28] = [
         "key_file",
         "a file with the workers' key",
         "none is sent: a client's own key is never passed on",
+    ),
+    word(
+        "pool",
+        "ask_usage",
+        "true or false: whether streams are made to tell their `usage`, which their clients then \
+         do not see unless they asked",
+        "bodies go to workers byte for byte, and the length of a token is learned only from \
+         clients that ask",
     ),
     word(
         "pool.tls",

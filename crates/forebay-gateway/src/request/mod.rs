@@ -31,7 +31,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use forebay_core::{Moment, RefusalReason};
-use forebay_wire::openai::Endpoint;
+use forebay_wire::openai::{Endpoint, Splice};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
@@ -69,6 +69,9 @@ pub(crate) struct Taken {
     pub(crate) load: Load,
     pub(crate) identity: Identity,
     pub(crate) arrived: Moment,
+    /// The change to its body that makes a worker tell the usage of its stream, where its client
+    /// does not ask for it.
+    pub(crate) ask_usage: Option<Splice>,
     /// When it was first offered, perhaps long before, in an earlier attempt of its client.
     pub(crate) first_arrived: Moment,
 }
@@ -119,7 +122,7 @@ async fn way(
     let (body, load) = accept::body(body, &head.headers, rules, &gateway.held).await?;
     let arrived = visitor.record.arrived;
     visitor.record.body_bytes = body.len() as u64;
-    let taken = Taken {
+    let mut taken = Taken {
         gateway,
         rules: Arc::clone(rules),
         lane: from.lane,
@@ -129,9 +132,10 @@ async fn way(
         load,
         identity,
         arrived,
+        ask_usage: None,
         first_arrived: arrived,
     };
-    let classified = classify::classify(&taken, &mut visitor.record)?;
+    let classified = classify::classify(&mut taken, &mut visitor.record)?;
     Ok(progress::answer(taken, classified, visitor.seated()).await)
 }
 

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use forebay_core::{Outcome, RefusalReason};
+use forebay_wire::openai::Splice;
+use forebay_wire::unasked::UnaskedUsage;
 use http::uri::PathAndQuery;
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full};
@@ -94,6 +96,8 @@ fn ends_by(taken: &Taken) -> Instant {
 /// An answer whose first piece is here.
 struct Answer {
     head: http::response::Parts,
+    /// Whether its worker was made to tell more than its client asked for.
+    unasked: bool,
     scan: Scan,
     first: Option<Bytes>,
     rest: Incoming,
@@ -106,12 +110,16 @@ async fn attempt(
     worker: &Arc<Worker>,
     (faults, ends_by): (u32, Instant),
 ) -> Attempt {
+    let (rules, pool) = (&taken.rules, usize::from(account.seat().pool().id.0));
+    let asks = rules.ask_usage.get(pool).copied().unwrap_or(false);
+    let splice = taken.ask_usage.as_ref().filter(|_| asks);
     let begin = async {
         let within = taken.rules.timeouts.connect;
         let Ok(mut connection) = worker.connect(taken.lane, within).await else {
             return Attempt::Broke("it can't be connected to");
         };
-        let mut sent = connection.send(request_for(taken, worker, &connection.manner)).await;
+        let mut sent =
+            connection.send(request_for(taken, worker, &connection.manner, splice)).await;
         if sent.is_err() && connection.reused {
             // An idle connection that the worker was closing: that says nothing of the worker.
             worker.idle.close();
@@ -119,11 +127,11 @@ async fn attempt(
                 return Attempt::Broke("it can't be connected to any more");
             };
             connection = newer;
-            sent = connection.send(request_for(taken, worker, &connection.manner)).await;
+            sent = connection.send(request_for(taken, worker, &connection.manner, splice)).await;
         }
         let Ok(response) = sent else { return Attempt::Broke("it closed the connection") };
         worker.alive(taken.gateway.clock.now());
-        judge(taken, response, connection, faults).await
+        judge(taken, response, (connection, splice.is_some()), faults).await
     };
     let (first_byte, left) =
         (taken.rules.timeouts.first_byte, ends_by.saturating_duration_since(Instant::now()));
@@ -135,7 +143,7 @@ async fn attempt(
 async fn judge(
     taken: &Taken,
     response: Response<Incoming>,
-    connection: Connection,
+    (connection, unasked): (Connection, bool),
     faults: u32,
 ) -> Attempt {
     let (head, mut rest) = response.into_parts();
@@ -165,7 +173,7 @@ async fn judge(
     if faults == 0 && head.status.is_success() && scan.failed() {
         return Attempt::Broke("it failed before the first token");
     }
-    Attempt::Answer(Box::new(Answer { head, scan, first, rest, connection }))
+    Attempt::Answer(Box::new(Answer { head, unasked, scan, first, rest, connection }))
 }
 
 /// Does something within a bound of time, after which it is `late`, or until the request's worker
@@ -190,10 +198,16 @@ async fn within(
     .await
 }
 
-/// The request as the worker gets it: the same bytes, its own host, and nothing of the client's
-/// connection.
-fn request_for(taken: &Taken, worker: &Worker, manner: &Manner) -> Request<Full<Bytes>> {
-    let mut request = Request::new(Full::new(taken.body.clone()));
+/// The request as the worker gets it: the same bytes, but for what the pool is meant to ask; its own
+/// host, and nothing of the client's connection.
+fn request_for(
+    taken: &Taken,
+    worker: &Worker,
+    manner: &Manner,
+    splice: Option<&Splice>,
+) -> Request<Full<Bytes>> {
+    let spliced = splice.map(|splice| Bytes::from(splice.apply(&taken.body)));
+    let mut request = Request::new(Full::new(spliced.unwrap_or_else(|| taken.body.clone())));
     *request.method_mut() = taken.head.method.clone();
     *request.uri_mut() = uri(taken.head.uri.path_and_query(), &worker.url.path_prefix);
     let keyed = !taken.rules.keys.is_empty();
@@ -218,7 +232,7 @@ fn pass_on(
     worker: Arc<Worker>,
     answer: Answer,
 ) -> Response<ReplyBody> {
-    let Answer { mut head, scan, first, rest, connection } = answer;
+    let Answer { mut head, unasked, scan, first, rest, connection } = answer;
     account.record.first_byte = Some(taken.gateway.clock.now());
     account.record.status = head.status.as_u16();
     account.unload();
@@ -227,8 +241,10 @@ fn pass_on(
         // One that breaks off ends in an error of ours, which its length knows nothing of.
         head.headers.remove(http::header::CONTENT_LENGTH);
     }
+    let unasked = unasked && matches!(scan, Scan::Events(_));
     let begun = Begun {
         scan,
+        unasked: unasked.then(UnaskedUsage::default),
         status: head.status,
         first,
         rest,
