@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use forebay_core::PoolId;
+use forebay_service::Start;
 use forebay_wire::openai::Endpoint;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -27,7 +28,7 @@ use crate::listen::tls::{Tls, TlsClients, TlsError, TlsFiles};
 use crate::listen::{Bound, ConnectionCounts, Handle, Listening, Peer, Phase, Stop, StopTimes};
 use crate::observe::{AccessLog, LogTo, Observe};
 use crate::pool::{Pool, PoolParts};
-use crate::record::{Recordings, Start, UnwritableRecording};
+use crate::record::{Recordings, UnwritableRecording};
 use crate::reload::{Reload, tls_of_workers};
 use crate::request::{self, From, ReplyBody};
 use crate::rules::Rules;
@@ -271,16 +272,10 @@ fn pool(
     let (settings, seed) = (config.settings(id), nth as u64);
     let classes = names(config.service.classes.iter().map(|class| &class.name));
     let tenants = names(config.service.tenants.iter().map(|tenant| &tenant.name));
-    let start = Start {
-        pool: &meant.name,
-        settings: &settings,
-        seed,
-        classes: &classes,
-        tenants: &tenants,
-    };
+    let start = Start { settings: &settings, seed, classes: &classes, tenants: &tenants };
     let diary = match recordings {
         None => None,
-        Some(recordings) => Some(recordings.begin(&start)?),
+        Some(recordings) => Some(recordings.begin(&meant.name, &start)?),
     };
     let parts = PoolParts {
         id,
