@@ -240,6 +240,7 @@ fn pass_on(
     if matches!(scan, Scan::Events(_)) {
         // One that breaks off ends in an error of ours, which its length knows nothing of.
         head.headers.remove(http::header::CONTENT_LENGTH);
+        head::unbuffered(&mut head.headers);
     }
     let unasked = unasked && matches!(scan, Scan::Events(_));
     let begun = Begun {

@@ -175,6 +175,7 @@ fn a_stream_that_waits_is_kept_alive_and_then_refused_in_band() {
     let streamed = house.client().ask(CHAT, &chat(3, true));
     let text = streamed.text();
     assert_eq!(streamed.status, 200);
+    assert_eq!(streamed.header("x-accel-buffering"), Some("no"), "{}", streamed.head);
     assert!(text.starts_with(": queued"), "{text}");
     assert!(text.matches(": queued").count() >= 2, "{text}");
     assert_eq!(streamed.code_in_band().as_deref(), Some("waited_too_long"), "{text}");

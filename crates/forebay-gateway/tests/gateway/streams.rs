@@ -303,3 +303,25 @@ fn usage_that_only_the_gateway_asked_for_reaches_no_client_wherever_the_stream_i
     assert_eq!(house.count("forebay_requests_completed_total", ""), count + 3);
     assert!(house.metric("forebay_token_bytes", "") > 8.0, "what is told is learned from");
 }
+
+#[test]
+fn a_proxy_is_asked_to_pass_streams_on_as_they_come_unless_the_worker_says_otherwise() {
+    let worker = Stub::start(|asked, line| {
+        let (token, done) = (event(TOKEN), event("[DONE]"));
+        let own = STREAM_HEAD.replacen("\r\n", "\r\nx-accel-buffering: yes\r\n", 1);
+        match asked.mark() {
+            7 => {
+                line.write(&[own.as_bytes(), &token, &event(LAST), &done, b"0\r\n\r\n"].concat());
+            }
+            _ => line.answer(asked),
+        }
+    });
+    let house = House::pool(&[&worker], "");
+    let asks = |mark, stream| {
+        let answer = house.client().ask(CHAT, &chat(mark, stream));
+        answer.header("x-accel-buffering").map(str::to_owned)
+    };
+    assert_eq!(asks(1, true).as_deref(), Some("no"));
+    assert_eq!(asks(7, true).as_deref(), Some("yes"));
+    assert_eq!(asks(1, false), None, "an answer in one piece has nothing to wait for");
+}
