@@ -261,7 +261,7 @@ impl Built {
     }
 }
 
-/// One pool of the configuration, with its diary if there is one.
+/// One pool of the configuration, with its recording if there is one.
 fn pool(
     config: &Config,
     nth: usize,
@@ -371,7 +371,7 @@ impl Handle for Door {
                 }
                 None => admin::page(&self.gateway, &head, from),
             };
-            return page.unwrap_or_else(|denial| request::turn_away(&self.gateway, head, &denial));
+            return page.unwrap_or_else(|denial| request::deny(&self.gateway, head, &denial));
         }
         request::serve(Arc::clone(&self.gateway), request, from).await
     }

@@ -28,7 +28,7 @@ pub const TABLES: [(&str, &str); 13] = [
     ("health", "How workers are probed. What is seen of their traffic counts too."),
     ("scrape", "How workers' own metrics are read."),
     ("progress", "Comment lines for streaming clients that wait. Without `interval_ms`, none."),
-    ("record", "The diary for `forebay replay` and `forebay explain`. Without `dir`, none."),
+    ("record", "The recordings for `forebay replay` and `forebay explain`. Without `dir`, none."),
     ("log", "The access log."),
     ("tickets", "The places that refused clients keep for their next attempt."),
 ];
@@ -134,7 +134,7 @@ pub const WORDS: [Word; 29] = [
     word("key", "admin", "true or false", "it does not open the admin API"),
     word("health", "path", "a path", "it is /health, as in vLLM and SGLang"),
     word("scrape", "path", "a path", "it is /metrics, as in vLLM and SGLang"),
-    word("record", "dir", "a folder", "nothing is recorded: a diary takes room on the disk"),
+    word("record", "dir", "a folder", "nothing is recorded: a recording takes room on the disk"),
     word("log", "access", "`off` or `json`", "it is `off`: names of tenants are personal data"),
     word("log", "file", "a file to append to", "it is standard error"),
     word(

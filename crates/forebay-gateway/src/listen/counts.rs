@@ -9,7 +9,7 @@ pub(crate) struct ConnectionCounts {
     pub(crate) open: AtomicUsize,
     /// Connections taken in.
     pub(crate) accepted_total: AtomicU64,
-    /// Connections turned away: too many, or too many of one peer.
+    /// Connections refused: too many, or too many of one peer.
     pub(crate) refused_total: AtomicU64,
     /// Connections that could not be taken in: no descriptor or no memory was left.
     pub(crate) accept_failed_total: AtomicU64,

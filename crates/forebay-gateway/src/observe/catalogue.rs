@@ -189,7 +189,7 @@ metrics! {
         "0 takes the gateway out of its load balancer."
     CONNECTIONS = Gauge "connections_open" "" &[];
         "Connections of clients that are open."
-        "Near `connections_max`, newcomers are turned away."
+        "Near `connections_max`, newcomers are refused."
     ACCEPTED = Counter "connections_accepted" "" &[];
         "Connections of clients that were taken in."
         "Far more than requests: clients do not keep their connections."

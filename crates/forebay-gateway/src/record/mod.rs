@@ -1,4 +1,4 @@
-//! Keeps a diary of every pool's core, which decides the same again when it is replayed.
+//! Records every pool's core, so that a replay decides the same again.
 //!
 //! | module | answers |
 //! |---|---|

@@ -89,21 +89,21 @@ pub(crate) async fn serve(
     let name = Arc::clone(&visitor.name);
     let response = match way(&rules, head, body, (from, endpoint), &mut visitor).await {
         Ok(response) => response,
-        Err(denial) => visitor.turn_away(&denial),
+        Err(denial) => visitor.deny(&denial),
     };
     named(response, &name)
 }
 
 /// Answers a request that is for none of the inference endpoints with a denial, and counts it
 /// among those that no pool ever saw.
-pub(crate) fn turn_away(
+pub(crate) fn deny(
     gateway: &Arc<Gateway>,
     mut head: Parts,
     denial: &Denial,
 ) -> Response<ReplyBody> {
     let visitor = Visitor::new(gateway, &mut head, None);
     let name = Arc::clone(&visitor.name);
-    named(visitor.turn_away(denial), &name)
+    named(visitor.deny(denial), &name)
 }
 
 /// The way of a request. A denial on it comes before the core knew of the request.

@@ -41,7 +41,7 @@ pub(super) async fn relay(taken: Taken, mut account: Account) -> Response<ReplyB
         };
         match attempt(&taken, &mut account, &worker, (faults, ends_by)).await {
             Attempt::Answer(answer) => return pass_on(account, &taken, worker, *answer),
-            Attempt::Backpressure => account.seat().try_elsewhere(Outcome::Rejected),
+            Attempt::Backpressure => account.seat().try_elsewhere(Outcome::Backpressure),
             // Its worker has left, and the next decision is here.
             Attempt::Lost => {}
             Attempt::Broke(why) => {

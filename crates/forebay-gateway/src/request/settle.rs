@@ -140,7 +140,7 @@ impl Visitor {
     }
 
     /// It is answered with a denial.
-    pub(super) fn turn_away(mut self, denial: &Denial) -> Response<ReplyBody> {
+    pub(super) fn deny(mut self, denial: &Denial) -> Response<ReplyBody> {
         self.record.status = denial.reason.status();
         self.record.retry_after = denial.retry_after;
         self.record.ending = Ending::Denied(denial.reason);
