@@ -47,6 +47,8 @@ struct Found {
     /// Requests a second that the two workers take, and whether it was given instead of measured.
     capacity: f64,
     is_given: bool,
+    /// Whether each worker was known to have a CPU of its own.
+    is_apart: bool,
     /// Requests a second that came.
     rate: f64,
     requests: u64,
@@ -87,7 +89,8 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> anyhow::Result<ExitC
         }
     }
     let is_given = asked.capacity.is_some();
-    let found = Found { capacity, is_given, rate, requests: asked.requests, measured, skipped };
+    let (is_apart, requests) = (fleet.is_apart(), asked.requests);
+    let found = Found { capacity, is_given, is_apart, rate, requests, measured, skipped };
     let lines = table::lines(&found);
     let text = table::section(&found, &lines);
     page::report(workspace, (page::ENGINES, &text), &lines, &found.skipped, asked.write)

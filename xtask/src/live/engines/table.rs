@@ -92,8 +92,9 @@ fn of(found: &Found, arm: Arm) -> impl Iterator<Item = &Measured> {
 /// The section of the page.
 pub(super) fn section(found: &Found, lines: &[Line]) -> String {
     let how = if found.is_given { "given as" } else { "measured as" };
+    let place = if found.is_apart { "each on a CPU of its own" } else { "which share its CPUs" };
     let mut text = format!(
-        "Two vLLM 0.32 workers on the CPU of one machine, each with 8,192 KV tokens and a tiny \
+        "Two vLLM 0.32 workers on one machine, {place}, with 8,192 KV tokens each and a tiny \
          model; {} requests a\nrun at {:.1} a second, {OVERLOAD} × the capacity, {how} {:.1} a \
          second. Bursts of 8; 40 % share 768 tokens, 17 % share 320,\nthe rest are chats. Every \
          arm in turn, caches emptied between; the figures of the seeds stand side by side.\n\
@@ -146,7 +147,15 @@ mod tests {
 
     fn found(measured: Vec<Measured>) -> Found {
         let skipped = vec!["smg".to_owned()];
-        Found { capacity: 10.0, is_given: false, rate: 12.0, requests: 10, measured, skipped }
+        Found {
+            capacity: 10.0,
+            is_given: false,
+            is_apart: true,
+            rate: 12.0,
+            requests: 10,
+            measured,
+            skipped,
+        }
     }
 
     #[test]
