@@ -166,7 +166,9 @@ fn what_a_real_engine_says_beside_its_usage_passes_wherever_it_is_cut() {
                 .split_inclusive("\n\n")
                 .filter(|event| !event.contains("\"choices\":[]"))
                 .collect();
-            assert!(expected.len() < text.len(), "{name}: it was asked for usage");
+            // llama-server tells it with the last text of a completion, asked or not.
+            let apart = name != "completion_stream" || !folder.ends_with(ENGINES[2]);
+            assert_eq!(expected.len() < text.len(), apart, "{name}: it was asked for usage");
             for piece in 1..stream.len() {
                 let mut filter = UnaskedUsage::default();
                 let (mut passed, mut heard) = (Vec::new(), 0);

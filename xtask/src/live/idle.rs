@@ -72,6 +72,8 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> anyhow::Result<ExitC
     if levels.is_empty() {
         levels = LEVELS.to_vec();
     }
+    // What the client is served with when nobody is there says how busy the machine is.
+    levels.push(0);
     levels.sort_unstable();
     if program.is_none() {
         Workspace::must(workspace.cargo(&["build", "--release", "--package", "forebay"]))?;
@@ -82,7 +84,7 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> anyhow::Result<ExitC
         let gateway = Gateway::start(workspace, &program, 10_000_000)?;
         (gateway.resident()?, runtime.block_on(measure(&gateway, &levels))?)
     };
-    ensure!(!found.is_empty(), "no level fits\nhint: raise `ulimit -n`, or name a smaller one");
+    ensure!(found.len() > 1, "no level fits\nhint: raise `ulimit -n`, or name a smaller one");
     let gateway = Gateway::start(workspace, &program, FULL_AT)?;
     let made_room = runtime.block_on(fill(&gateway))?;
     let text = section(before, &found, made_room);
@@ -243,33 +245,52 @@ async fn served_beside(port: u16) -> anyhow::Result<(Duration, Duration)> {
     asked.await?
 }
 
+/// Descriptors that a process of this user may have.
+fn descriptors_max() -> String {
+    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    line.and_then(|line| line.split_whitespace().nth(1)).unwrap_or("few").to_owned()
+}
+
 fn section(before: u64, found: &[Level], made_room: Duration) -> String {
+    let levels: Vec<String> =
+        found.iter().skip(1).map(|level| level.connections.to_string()).collect();
     let mut text = format!(
-        "Connections that have asked once and are kept open, from several addresses of one machine, \
-         and meanwhile a client\nthat opens a connection for each of {ASKED} requests. The gateway \
-         had {:.0} MB before. It keeps half of its descriptors\nfor workers, and from seven eighths \
-         of `connections_max` on it closes idle ones after a second:\n\n\
-         ```sh\ncargo xtask idle --write      # after `ulimit -n` of twice the highest level and more\n\
-         ```\n\n| idle connections | resident | each | taken in | p50 beside them | p99 |\n\
+        "Connections that have asked once and are kept open, from several addresses of one \
+         machine, and meanwhile a client\nthat opens a connection for each of {ASKED} requests. \
+         The gateway had {:.0} MB before. It keeps half of its descriptors\nfor workers, and from \
+         seven eighths of `connections_max` on it closes idle ones after a second. A process \
+         may have\n{} descriptors here; a hundred thousand connections take some 230,000 \
+         (`ulimit -n`):\n\n```sh\ncargo xtask idle {} --write\n```\n\n\
+         | idle connections | resident | each | taken in | p50 beside them | p99 |\n\
          |---|---|---|---|---|---|\n",
-        before as f64 / 1e6
+        before as f64 / 1e6,
+        descriptors_max(),
+        levels.join(" "),
     );
     for level in found {
-        let each = level.resident.saturating_sub(before) / level.connections as u64;
+        let (each, taken_in) = match level.connections as u64 {
+            0 => (String::new(), String::new()),
+            connections => {
+                let each = level.resident.saturating_sub(before) / connections;
+                (
+                    format!("{:.1} KB", each as f64 / 1e3),
+                    format!("{:.0} a second", level.opened_per_s),
+                )
+            }
+        };
         let line = format!(
-            "| {} | {:.0} MB | {:.1} KB | {:.0} a second | {:.2} ms | {:.2} ms |\n",
+            "| {} | {:.0} MB | {each} | {taken_in} | {:.2} ms | {:.2} ms |\n",
             level.connections,
             level.resident as f64 / 1e6,
-            each as f64 / 1e3,
-            level.opened_per_s,
             level.p50.as_secs_f64() * 1e3,
             level.p99.as_secs_f64() * 1e3,
         );
         text += &line;
     }
     let line = format!(
-        "\nWith `connections_max = {FULL_AT}` and {FULL_AT} idle ones, one more was answered 503 at \
-         once, and {:.1} s later, some of the idle\nones having been closed, the next one was \
+        "\nWith `connections_max = {FULL_AT}` and {FULL_AT} idle ones, one more was answered 503 \
+         at once, and {:.1} s later, some of the idle\nones having been closed, the next one was \
          served.\n",
         made_room.as_secs_f64()
     );
@@ -292,9 +313,11 @@ mod tests {
             p50: ms(1),
             p99: ms(2),
         };
-        let found = [level(1_000, 30_000_000), level(5_000, 50_000_000)];
+        let found = [level(0, 20_000_000), level(1_000, 30_000_000), level(5_000, 50_000_000)];
         let text = section(20_000_000, &found, ms(1_200));
         assert!(text.contains("| 1000 | 30 MB | 10.0 KB | 8000 a second | 1.00 ms | 2.00 ms |"));
         assert!(text.contains("| 5000 | 50 MB | 6.0 KB |") && text.contains("1.2 s later"));
+        assert!(text.contains("| 0 | 20 MB |  |  | 1.00 ms |"), "{text}");
+        assert!(text.contains("cargo xtask idle 1000 5000 --write"));
     }
 }

@@ -246,8 +246,8 @@ impl RelayBody {
         }
     }
 
-    /// Passes a piece on, or what its client should see of it. Whoever knows the length does not ask
-    /// for more after the last one, so the end is taken note of with it.
+    /// Passes a piece on, or what its client should see of it. Whoever knows the length does not
+    /// ask for more after the last one, so the end is taken note of with it.
     fn pass(&mut self, piece: Bytes) -> Option<Bytes> {
         self.owed.set(false);
         self.note();

@@ -198,8 +198,8 @@ async fn within(
     .await
 }
 
-/// The request as the worker gets it: the same bytes, but for what the pool is meant to ask; its own
-/// host, and nothing of the client's connection.
+/// The request as the worker gets it: the same bytes, but for what the pool is meant to ask; its
+/// own host, and nothing of the client's connection.
 fn request_for(
     taken: &Taken,
     worker: &Worker,
