@@ -152,7 +152,9 @@ fn answer(mut socket: TcpStream) {
         // What the gateway asks fits into one piece with its body.
         if asked.windows(4).any(|end| end == b"\r\n\r\n") {
             asked.clear();
-            if write!(socket, "{head} {}\r\n\r\n{body}", body.len()).is_err() {
+            // In one piece: several would wait for each other's acknowledgement.
+            let answer = format!("{head} {}\r\n\r\n{body}", body.len());
+            if socket.write_all(answer.as_bytes()).is_err() {
                 return;
             }
         }
