@@ -12,7 +12,7 @@ type Step = fn(&Workspace) -> anyhow::Result<ExitCode>;
 
 /// The steps, quickest first, so that a small fault shows soon. The tests come last: their output
 /// is what a reader of the log wants to find at its end.
-const STEPS: [(&str, Step); 5] = [
+const STEPS: [(&str, Step); 6] = [
     ("fmt", |workspace| cargo(workspace, &["fmt", "--all", "--check"])),
     ("tidy", tidy::run),
     ("clippy", |workspace| {
@@ -20,6 +20,7 @@ const STEPS: [(&str, Step); 5] = [
         cargo(workspace, &lint)
     }),
     ("docs", docs::check),
+    ("otel", otel),
     ("test", test),
 ];
 
@@ -39,6 +40,19 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<ExitCode> {
     }
     say(&format!("== ci: all {} steps hold, {:.1} s", STEPS.len(), start.elapsed().as_secs_f64()));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The feature that is off by default: its lints, and the tests that only it has. It brings no
+/// crates, so that only the gateway is built once more.
+fn otel(workspace: &Workspace) -> anyhow::Result<ExitCode> {
+    let with = ["-p", "forebay-gateway", "--features", "otel"];
+    let lint = [&["clippy"][..], &with, &["--all-targets", "--", "-D", "warnings"]].concat();
+    let linted = cargo(workspace, &lint)?;
+    if linted != ExitCode::SUCCESS {
+        return Ok(linted);
+    }
+    let tests = ["--lib", "--test", "gateway", "--", "otel", "traces"];
+    cargo(workspace, &[&["test"][..], &with, &tests].concat())
 }
 
 /// The tests, with a Python for those that need the official client.

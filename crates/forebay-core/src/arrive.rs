@@ -66,10 +66,11 @@ impl Core {
             |fixed| Tokens(fixed.0.min(arrival.output_max.map_or(u64::MAX, |max| max.0))),
         );
         let uncached = self.fleet.uncached_best(&arrival, self.settings.block_size);
-        self.pace.note_arrival(uncached);
         let fraction = self.fraction(arrival.class, arrival.tenant);
         self.promises[usize::from(arrival.class.0)].note_fraction(fraction);
         let need = self.estimated_need(&arrival, output);
+        let occupancy = self.occupancy(need, uncached, output);
+        self.pace.note_arrival(uncached, occupancy);
         let (class, tenant) = (arrival.class, arrival.tenant);
         let predicted = self.pace.is_known().then(|| self.first_come_wait(class, tenant));
         let settings = self.settings.class(class);
@@ -81,6 +82,7 @@ impl Core {
         Waiting {
             offered: self.now,
             uncached,
+            occupancy,
             output,
             place: Place { key: 0.0, promise, arrived, need, work: uncached },
             predicted,
@@ -136,7 +138,7 @@ impl Core {
         let flow = self.queue.flow(class, waiting.arrival.tenant);
         let scale =
             flow.map_or_else(|| self.scale(class, waiting.arrival.tenant), |flow| flow.scale);
-        waiting.place.key = scale.key(waiting.uncached, waiting.place.arrived);
+        waiting.place.key = waiting.key(&scale);
         self.queue.insert(waiting);
     }
 
@@ -238,11 +240,13 @@ impl Core {
         let before = (waiting.place.arrived, waiting.arrival.request);
         let earlier =
             flow.map_or(0, |flow| flow.by_age.range(..before).take(hold::PASSED_MAX).count());
+        let weighed = flow.filter(|_| self.settings.mode == Mode::Hold(HoldOrder::Aged));
         Why {
             cause,
             mode: self.settings.mode.name(),
             prompt: waiting.arrival.prompt,
             expected_output: waiting.output,
+            occupancy: weighed.map_or(Tokens::ZERO, |flow| flow.scale.counted(waiting.occupancy)),
             waited: self.now.since(waiting.offered),
             predicted_wait: waiting.predicted,
             candidates,

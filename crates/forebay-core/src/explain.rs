@@ -46,9 +46,13 @@ impl fmt::Display for Why {
         }
         write!(
             f,
-            " Its prompt has {}, and {} of output were reserved for it.",
+            " Its prompt has {}, and {} of output were reserved for it",
             self.prompt, self.expected_output
-        )
+        )?;
+        match self.occupancy {
+            Tokens::ZERO => f.write_str("."),
+            occupancy => write!(f, "; to hold its KV was weighed like {occupancy} of prefill."),
+        }
     }
 }
 
@@ -205,6 +209,7 @@ mod tests {
             mode: "hold",
             prompt: Tokens(9120),
             expected_output: Tokens(182),
+            occupancy: Tokens(640),
             waited: Span::millis(1662),
             predicted_wait: Some(Span::millis(5120)),
             candidates: vec![candidate(1, -0.25, 8704, 1024), candidate(0, 1.5, 512, 0)],
@@ -235,7 +240,8 @@ mod tests {
              9120 prompt tokens cached, 0 tokens of prefill before it). \
              The gate saw 82000 of 126155 tokens committed there, 119847 allowed (a fraction of \
              0.950), and 598 more for it. \
-             Its prompt has 9120 tokens, and 182 tokens of output were reserved for it."
+             Its prompt has 9120 tokens, and 182 tokens of output were reserved for it; to hold its \
+             KV was weighed like 640 tokens of prefill."
         );
     }
 
@@ -243,6 +249,7 @@ mod tests {
     fn a_push_that_found_nothing_open_leaves_out_what_is_not_known() {
         let pushed = Why {
             cause: Cause::Pushed,
+            occupancy: Tokens::ZERO,
             mode: "round-robin",
             candidates: Vec::new(),
             workers_open: 0,

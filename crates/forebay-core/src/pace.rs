@@ -11,7 +11,7 @@ const FINISHED_MIN: u32 = 64;
 /// which would make the keys of the whole queue anew, few enough to follow a fleet that changes.
 const PACE_WINDOW: u32 = 128;
 /// The same for the mean arrival, which scatters more and changes less.
-const UNCACHED_WINDOW: u32 = 1024;
+const ARRIVAL_WINDOW: u32 = 1024;
 
 /// How fast the fleet works.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,7 +28,8 @@ pub(crate) struct Pace {
     prefill_tokens: RunningMean<PACE_WINDOW>,
     token_secs: RunningMean<PACE_WINDOW>,
     stay: RunningMean<PACE_WINDOW>,
-    uncached: RunningMean<UNCACHED_WINDOW>,
+    uncached: RunningMean<ARRIVAL_WINDOW>,
+    occupancy: RunningMean<ARRIVAL_WINDOW>,
 }
 
 impl Pace {
@@ -71,9 +72,11 @@ impl Pace {
         }
     }
 
-    /// An arrival had so many uncached tokens on the worker that holds most of it.
-    pub(crate) fn note_arrival(&mut self, uncached: Tokens) {
+    /// An arrival had so many uncached tokens on the worker that holds most of it, and so much
+    /// occupancy.
+    pub(crate) fn note_arrival(&mut self, uncached: Tokens, occupancy: Tokens) {
         self.uncached.add(uncached.as_f64());
+        self.occupancy.add(occupancy.as_f64());
     }
 
     /// Whether anything has been measured to predict from.
@@ -114,9 +117,9 @@ impl Pace {
         self.token_secs.get().unwrap_or(0.0)
     }
 
-    /// Mean uncached tokens of an arrival, at least 1.
-    pub(crate) fn uncached_mean(&self) -> f64 {
-        self.uncached.get().unwrap_or(1.0).max(1.0)
+    /// Mean uncached tokens and mean occupancy of an arrival.
+    pub(crate) fn arrival_means(&self) -> (f64, f64) {
+        (self.uncached.get().unwrap_or(1.0), self.occupancy.get().unwrap_or(0.0))
     }
 
     /// Time from dispatch to the first token, with so many uncached tokens up to it.
@@ -124,6 +127,14 @@ impl Pace {
         match (self.prefill_tokens.get(), self.prefill_secs.get()) {
             (Some(mean), Some(secs)) if mean > 0.0 => Span::secs_f64(secs / mean * tokens.as_f64()),
             _ => Span::ZERO,
+        }
+    }
+
+    /// Tokens of prefill that are done in so many seconds; none before any was measured.
+    pub(crate) fn prefill_in(&self, secs: f64) -> Tokens {
+        match (self.prefill_tokens.get(), self.prefill_secs.get()) {
+            (Some(tokens), Some(took)) if took > 0.0 => Tokens((secs * tokens / took) as u64),
+            _ => Tokens::ZERO,
         }
     }
 

@@ -21,6 +21,14 @@ impl Core {
         Leg::new((own, output), self.now, None, prefill, self.pace.token_secs())
     }
 
+    /// What a request costs the others by holding KV: its part of a worker's room times its stay,
+    /// in tokens of prefill that could be done in that time.
+    pub(crate) fn occupancy(&self, need: Tokens, uncached: Tokens, output: Tokens) -> Tokens {
+        let room = self.fleet.limit().as_f64() / self.fleet.usable().len().max(1) as f64;
+        let stay = self.pace.stay(uncached, output).as_secs_f64();
+        self.pace.prefill_in(stay * (need.as_f64() / room.max(1.0)).min(1.0))
+    }
+
     /// Projects anew what the worker's requests will hold, after they have changed.
     /// Only the modes that hold look at it.
     pub(crate) fn project(&mut self, slot: u32) {

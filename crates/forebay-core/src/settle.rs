@@ -131,6 +131,7 @@ impl Core {
         let waiting = Waiting {
             offered: self.now,
             uncached: flight.uncached,
+            occupancy: self.occupancy(flight.need, flight.uncached, flight.reserve),
             output: flight.reserve,
             place: Place {
                 key: 0.0,

@@ -248,13 +248,13 @@ pub(crate) fn why() -> impl Strategy<Value = Why> {
         Cause::Spilled,
     ]);
     (
-        (cause, mode(), tokens(), tokens(), span(), option::of(span())),
+        (cause, mode(), tokens(), (tokens(), tokens()), span(), option::of(span())),
         (vec(candidate(), 0..4), option::of(gate_view()), option::of(request())),
         any::<[u32; 4]>(),
     )
         .prop_map(
             |(
-                (cause, mode, prompt, expected_output, waited, predicted_wait),
+                (cause, mode, prompt, (expected_output, occupancy), waited, predicted_wait),
                 (candidates, gate, behind),
                 [workers_open, queue_len, passed, attempt],
             )| Why {
@@ -262,6 +262,7 @@ pub(crate) fn why() -> impl Strategy<Value = Why> {
                 mode: mode.name(),
                 prompt,
                 expected_output,
+                occupancy,
                 waited,
                 predicted_wait,
                 candidates,

@@ -59,6 +59,9 @@ pub struct Why {
     pub prompt: Tokens,
     /// The output that was reserved for it.
     pub expected_output: Tokens,
+    /// What its KV was weighed at where the cheapest goes first: tokens of prefill that could be
+    /// done while it holds its part of a worker.
+    pub occupancy: Tokens,
     /// How long it waited.
     pub waited: Span,
     /// The wait that first-come would have cost it, predicted at its arrival; `None` while nothing

@@ -19,7 +19,7 @@ mod tests;
 use crate::{Input, Output, Settings};
 
 /// The version of the layout. Words of another version can't be read.
-pub const WORDS_VERSION: u32 = 2;
+pub const WORDS_VERSION: u32 = 3;
 
 /// What is wrong with words that should have been an input, an output or settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -65,6 +65,30 @@ fn the_shortest_prefill_goes_first_and_nobody_is_forgotten() {
 }
 
 #[test]
+fn a_short_answer_passes_a_long_one_whose_prompt_is_a_little_shorter() {
+    let mut world = World::new(settings(), &[2200]);
+    world.arrive(request(1, 1000));
+    world.now = world.now + Span::secs(1);
+    world.first_token(1);
+    world.now = world.now + Span::secs(10);
+    world.finish(1);
+    // So 1 ms a token of prefill, and 100 ms a token of output.
+    world.arrive(request(2, 2000));
+    world.now = world.now + Span::secs(2);
+    world.first_token(2);
+    let answer = |id, prompt, output| {
+        let bound = Some(Tokens(output));
+        forebay_core::Arrival { output_max: bound, ..request(id, prompt) }
+    };
+    world.arrive(answer(3, 700, 100));
+    world.arrive(answer(4, 900, 10));
+    assert_eq!(world.finish(2), [Event::Ran(4, 0), Event::Ran(3, 0)]);
+    // 0.7 + 100 × 10 / 99 s of 800 tokens in 2,200, at 1 ms a token; they alone would fill that
+    // room 0.36 times over, which is 0.15 of what makes it count in full.
+    assert_eq!(world.why().occupancy, Tokens(571));
+}
+
+#[test]
 fn first_come_lets_nobody_pass() {
     let first_come = Settings { mode: Mode::Hold(HoldOrder::FirstCome), ..settings() };
     let mut world = World::new(first_come, &[2200]);

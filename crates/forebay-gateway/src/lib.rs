@@ -10,6 +10,7 @@ mod gateway;
 mod listen;
 mod models;
 mod observe;
+mod otel;
 mod pool;
 mod record;
 mod refuse;

@@ -27,6 +27,7 @@ use crate::listen::signals::obey_signals;
 use crate::listen::tls::{Tls, TlsClients, TlsError, TlsFiles};
 use crate::listen::{Bound, ConnectionCounts, Handle, Listening, Peer, Phase, Stop, StopTimes};
 use crate::observe::{AccessLog, LogTo, Observe};
+use crate::otel::{self, TracerError};
 use crate::pool::{Pool, PoolParts};
 use crate::record::{Recordings, UnwritableRecording};
 use crate::reload::{Reload, tls_of_workers};
@@ -70,6 +71,21 @@ pub enum ServeError {
     #[error(transparent)]
     Config(#[from] ConfigError),
 }
+
+impl std::convert::From<TracerError> for ServeError {
+    fn from(error: TracerError) -> Self {
+        match error {
+            TracerError::Tls(error) => Self::WorkerTls(error),
+            TracerError::System(source) => {
+                Self::System { what: "requests can't be traced", source }
+            }
+        }
+    }
+}
+
+/// The longest that the end waits for spans to be sent: a collector that answers takes them in
+/// milliseconds, and who stops a gateway does not want to wait for one that does not.
+const SPANS_TIME_MAX: Duration = Duration::from_secs(3);
 
 fn system(what: &'static str) -> impl FnOnce(io::Error) -> ServeError {
     move |source| ServeError::System { what, source }
@@ -189,6 +205,7 @@ impl Built {
                 AccessLog::open(to, clock).map_err(system("the access log can't be opened"))?;
             observe = observe.with_access_log(log);
         }
+        observe = observe.with_tracer(otel::tracer(&config, clock)?);
         if let Some(recordings) = &recordings {
             observe = observe.with_recordings(recordings.states());
         }
@@ -223,6 +240,10 @@ impl Built {
             }
             if served.cut > 0 {
                 tracing::warn!(requests = served.cut, "requests were cut at the end");
+            }
+            // Nothing else is left to do on this thread, so that it may wait.
+            if let Some(tracer) = self.gateway.observe.tracer() {
+                tracer.close(SPANS_TIME_MAX);
             }
             Ok(())
         })

@@ -1,8 +1,8 @@
 //! The waiting requests of one tenant in one class, in the three orders that matter.
 //!
-//! For a given drain time the order of `hold` does not move with time: uncached / mean − K × waited
-//! / drain differs from uncached / mean + K × arrived / drain by the same amount for all. So a
-//! sorted set serves, and is made anew when the drain time or the mean has moved by a fifth.
+//! For a given drain time the order of `hold` does not move with time: cost / mean − K × waited /
+//! drain differs from cost / mean + K × arrived / drain by the same amount for all. So a sorted set
+//! serves, and is made anew when the drain time or the mean has moved by a fifth.
 
 use std::collections::BTreeSet;
 
@@ -16,11 +16,19 @@ const DRIFT_MAX: f64 = 1.2;
 /// The least drain time a key is made with: below it waits are too short to weigh.
 const DRAIN_MIN: Span = Span::millis(1);
 
+/// Occupancy counts in full once what waits would fill the flow's part of the fleet so many times
+/// over, and in proportion before. With a short queue nearly everyone is let in by the next ends,
+/// whatever they hold, and to look at it costs the tail; with a long one those ahead keep the room
+/// from all the others (`docs/concepts/evidence.md`).
+const FILLS_FULL: f64 = 2.5;
+
 /// What the keys of a flow were made with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
-    /// Uncached tokens of a mean arrival.
+    /// Cost of a mean arrival, in tokens of prefill.
     pub(crate) mean: f64,
+    /// How far occupancy counts, from 0 to 1.
+    weight: f64,
     /// Predicted time until the flow's queue is empty, in seconds.
     pub(crate) drain: f64,
     /// K of `docs/concepts/hold.md`.
@@ -28,15 +36,29 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    pub(crate) fn new(mean: f64, drain: Span, ageing: f64) -> Self {
-        Self { mean: mean.max(1.0), drain: drain.max(DRAIN_MIN).as_secs_f64(), ageing }
+    /// A scale for mean arrivals with so much prefill and occupancy, in a flow whose queue drains
+    /// in this time and would fill its part of the fleet so many times over.
+    pub(crate) fn new(
+        (uncached, occupancy): (f64, f64),
+        (drain, fills): (Span, f64),
+        ageing: f64,
+    ) -> Self {
+        let weight = (fills / FILLS_FULL).clamp(0.0, 1.0);
+        let mean = (uncached + weight * occupancy).max(1.0);
+        Self { mean, weight, drain: drain.max(DRAIN_MIN).as_secs_f64(), ageing }
     }
 
-    /// The key of a request that has so much prefill work before it and in it: the lowest goes
-    /// first.
-    pub(crate) fn key(&self, work: Tokens, arrived: Moment) -> f64 {
+    /// The key of a request that has so much prefill before it and in it, and so much occupancy:
+    /// the lowest goes first.
+    pub(crate) fn key(&self, prefill: Tokens, occupancy: Tokens, arrived: Moment) -> f64 {
         let arrived = arrived.since(Moment::START).as_secs_f64();
-        work.as_f64() / self.mean + self.ageing * arrived / self.drain
+        let cost = prefill.as_f64() + self.weight * occupancy.as_f64();
+        cost / self.mean + self.ageing * arrived / self.drain
+    }
+
+    /// As much of a request's occupancy as counts.
+    pub(crate) fn counted(&self, occupancy: Tokens) -> Tokens {
+        Tokens((self.weight * occupancy.as_f64()) as u64)
     }
 
     fn has_drifted(&self, now: &Self) -> bool {
@@ -91,7 +113,7 @@ impl Flow {
             need_square_mean: RunningMean::default(),
             need: Tokens::ZERO,
             work: Tokens::ZERO,
-            scale: Scale::new(1.0, DRAIN_MIN, 0.0),
+            scale: Scale::new((1.0, 0.0), (DRAIN_MIN, 0.0), 0.0),
             by_key: BTreeSet::new(),
             by_promise: BTreeSet::new(),
             by_age: BTreeSet::new(),
@@ -167,19 +189,33 @@ mod tests {
 
     #[test]
     fn the_order_weighs_waiting_in_units_of_the_drain() {
-        let scale = Scale::new(1000.0, Span::secs(30), 3.0);
-        let late_short = scale.key(Tokens(500), Moment::START + Span::secs(20));
-        let early_long = scale.key(Tokens(2000), Moment::START);
+        let scale = Scale::new((1000.0, 0.0), (Span::secs(30), 1.0), 3.0);
+        let key = |prefill, at| scale.key(Tokens(prefill), Tokens::ZERO, at);
+        let late_short = key(500, Moment::START + Span::secs(20));
+        let early_long = key(2000, Moment::START);
         assert!(early_long < late_short, "20 s of a 30 s drain weigh two mean prefills");
-        let soon_short = scale.key(Tokens(500), Moment::START + Span::secs(10));
+        let soon_short = key(500, Moment::START + Span::secs(10));
         assert!(soon_short < early_long);
+    }
+
+    #[test]
+    fn what_a_request_holds_counts_the_more_the_longer_the_queue_is() {
+        let occupancy = Tokens(2000);
+        for (fills, counted, mean) in [(0.0, 0, 1000.0), (1.25, 1000, 2000.0), (9.0, 2000, 3000.0)]
+        {
+            let scale = Scale::new((1000.0, 2000.0), (Span::secs(30), fills), 3.0);
+            assert_eq!((scale.counted(occupancy), scale.mean), (Tokens(counted), mean));
+            let key = scale.key(Tokens(500), occupancy, Moment::START);
+            assert!((key - (500.0 + counted as f64) / mean).abs() < 1e-9);
+        }
     }
 
     #[test]
     fn keys_are_made_anew_when_the_drain_has_moved_by_a_fifth() {
         let mut flow = Flow::new();
-        assert!(flow.rescale(Scale::new(100.0, Span::secs(10), 3.0)));
-        assert!(!flow.rescale(Scale::new(110.0, Span::secs(11), 3.0)));
-        assert!(flow.rescale(Scale::new(110.0, Span::secs(13), 3.0)));
+        let scale = |mean, secs| Scale::new((mean, 0.0), (Span::secs(secs), 1.0), 3.0);
+        assert!(flow.rescale(scale(100.0, 10)));
+        assert!(!flow.rescale(scale(110.0, 11)));
+        assert!(flow.rescale(scale(110.0, 13)));
     }
 }

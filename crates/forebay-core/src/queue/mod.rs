@@ -23,6 +23,8 @@ pub(crate) struct Waiting {
     pub(crate) offered: Moment,
     /// Uncached tokens on the worker that holds most of it, when its key was made.
     pub(crate) uncached: Tokens,
+    /// What holding its KV costs others, in tokens of prefill that could be done meanwhile.
+    pub(crate) occupancy: Tokens,
     /// Output that will be reserved for it.
     pub(crate) output: Tokens,
     pub(crate) place: Place,
@@ -32,6 +34,13 @@ pub(crate) struct Waiting {
     pub(crate) deadline: Option<Moment>,
     /// Dispatches so far.
     pub(crate) attempts: u32,
+}
+
+impl Waiting {
+    /// Its key on this scale, on the worker that holds most of it.
+    pub(crate) fn key(&self, scale: &Scale) -> f64 {
+        scale.key(self.uncached, self.occupancy, self.place.arrived)
+    }
 }
 
 /// The waiting requests of one class.
@@ -206,7 +215,7 @@ impl Queue {
         let Some(waiting) = self.waiting.get_mut(&request) else { return };
         let queue = &mut self.classes[usize::from(waiting.arrival.class.0)];
         let Some(flow) = queue.flows.get_mut(&waiting.arrival.tenant) else { return };
-        let key = flow.scale.key(uncached, waiting.place.arrived);
+        let key = flow.scale.key(uncached, waiting.occupancy, waiting.place.arrived);
         flow.rekey(request, waiting.place.key, key);
         waiting.place.key = key;
         waiting.uncached = uncached;
@@ -223,7 +232,7 @@ impl Queue {
         flow.by_key.clear();
         for request in requests {
             let Some(waiting) = self.waiting.get_mut(&request) else { continue };
-            waiting.place.key = flow.scale.key(waiting.uncached, waiting.place.arrived);
+            waiting.place.key = waiting.key(&flow.scale);
             flow.by_key.insert((Ordered(waiting.place.key), request));
         }
     }

@@ -10,10 +10,15 @@
 //! Order and placement are one minimum over pairs of request and worker:
 //!
 //! ```text
-//! (backlog(w) + uncached(r, w)) / mean uncached  −  K × waited(r) / drain
+//! (backlog(w) + uncached(r, w) + c × occupancy(r)) / mean cost  −  K × waited(r) / drain
 //! ```
 //!
-//! Shortest prefill first, aged without a scale: a wait counts in units of the queue's own drain
+//! The cheapest first: what a request costs the others is the prefill that a worker does for it,
+//! and the part of a worker's KV that it takes for as long as it stays. The *occupancy* puts the
+//! second into tokens of prefill that could be done meanwhile. By prefill alone a long answer
+//! would pass a short one whose prompt is a little longer, and keep the room from ten like it
+//! (`docs/concepts/evidence.md`). That matters the more the longer the queue is, so c grows from 0
+//! to 1 with it; a mean cost is the mean of the sum. Aged without a scale: a wait counts in units of the queue's own drain
 //! time, so the same K serves a fleet ten times as fast. A request past its promise (γ times what
 //! first-come would have made it wait) goes first; if it fits nowhere, a worker is reserved for it,
 //! and others pass it there only if they fit beside it or end before its turn (EASY backfilling:
@@ -240,7 +245,7 @@ impl Core {
                 stale.push((*request, uncached));
             }
             let work = least::work_on(&self.fleet, &waiting.arrival, slot, block_size);
-            let score = flow.scale.key(work, waiting.place.arrived);
+            let score = flow.scale.key(work, waiting.occupancy, waiting.place.arrived);
             if best.is_none_or(|(lowest, _)| score < lowest) {
                 best = Some((score, *request));
             }
@@ -423,7 +428,10 @@ impl Core {
     /// The scale of a flow's keys as of now.
     pub(crate) fn scale(&self, class: ClassId, tenant: TenantId) -> Scale {
         let ageing = self.settings.class(class).ageing;
-        Scale::new(self.pace.uncached_mean(), self.drain(class, tenant), ageing)
+        let need = self.queue.flow(class, tenant).map_or(Tokens::ZERO, |flow| flow.need);
+        let room = self.fleet.limit().as_f64() * self.fraction(class, tenant);
+        let fills = need.as_f64() / room.max(1.0);
+        Scale::new(self.pace.arrival_means(), (self.drain(class, tenant), fills), ageing)
     }
 
     /// Brings the flow's keys up to date with its scale.

@@ -42,8 +42,8 @@ fields! {
     GateView { committed, need, capacity, fraction }
     Candidate { worker, score, cached, backlog }
     Why {
-        cause, mode, prompt, expected_output, waited, predicted_wait, candidates, workers_open,
-        gate, queue_len, passed, behind, attempt,
+        cause, mode, prompt, expected_output, occupancy, waited, predicted_wait, candidates,
+        workers_open, gate, queue_len, passed, behind, attempt,
     }
 }
 

@@ -169,6 +169,7 @@ fn why_json(pool: &Pool, why: &Why) -> Value {
         "waited_s": why.waited.as_secs_f64(),
         "predicted_wait_s": why.predicted_wait.map(Span::as_secs_f64),
         "expected_output_tokens": why.expected_output.0,
+        "occupancy_tokens": why.occupancy.0,
         "workers_open": why.workers_open,
         "queue_len": why.queue_len,
         "passed": why.passed,

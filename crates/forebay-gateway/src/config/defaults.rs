@@ -17,7 +17,7 @@ pub struct Word {
 }
 
 /// The tables, in the order of the reference: each with what it is for.
-pub const TABLES: [(&str, &str); 13] = [
+pub const TABLES: [(&str, &str); 14] = [
     ("listen", "Where the gateway listens, and its bounds on connections and requests."),
     ("listen.tls", "TLS towards clients. Without this table it is not spoken."),
     ("pool", "Each `[[pool]]` is a group of workers that serve the same models."),
@@ -31,6 +31,13 @@ pub const TABLES: [(&str, &str); 13] = [
     ("record", "The recordings for `forebay replay` and `forebay explain`. Without `dir`, none."),
     ("log", "The access log."),
     ("tickets", "The places that refused clients keep for their next attempt."),
+    (
+        "otel",
+        "Where each request goes as a trace, by OpenTelemetry's protocol; see [trace \
+         requests](../guides/trace-requests.md). **Only in builds with the feature `otel`** \
+         (`cargo build --release --features otel`); without it this table is a fault. Without \
+         this table nothing is traced.",
+    ),
 ];
 
 /// The sentence without which nobody may use a gateway that others can reach.
@@ -46,7 +53,7 @@ const fn word(
 }
 
 /// Every key that holds no number, in the order of the reference.
-pub const WORDS: [Word; 29] = [
+pub const WORDS: [Word; 34] = [
     word(
         "listen",
         "address",
@@ -144,6 +151,31 @@ pub const WORDS: [Word; 29] = [
         "it is drawn at the start, so \
         places are lost with a restart, and several gateways do not know each other's",
     ),
+    word(
+        "otel",
+        "endpoint",
+        "the URL of a collector, without `/v1/traces`",
+        "it is that of `OTEL_EXPORTER_OTLP_ENDPOINT`, else http://127.0.0.1:4318",
+    ),
+    word(
+        "otel",
+        "protocol",
+        "`http/protobuf`",
+        "it is `http/protobuf`, mostly on port 4318; gRPC, mostly on 4317, is not spoken",
+    ),
+    word(
+        "otel",
+        "ca",
+        "a PEM file: who signs the collector's certificate",
+        "it is the system's authorities",
+    ),
+    word(
+        "otel",
+        "headers_file",
+        "a file of lines such as `Name: value` for the collector, for instance a key",
+        "they are those of `OTEL_EXPORTER_OTLP_HEADERS`, else none",
+    ),
+    word("otel", "service_name", "a text", "it is that of `OTEL_SERVICE_NAME`, else forebay"),
 ];
 
 /// A day in milliseconds: nothing here takes longer, and a larger figure is a mistake of unit.
@@ -248,8 +280,23 @@ pub(super) const RECORD_BYTES_MAX: Key = Key::count("record", "bytes_max", (65_5
         "2 GiB for each pool: hours of a busy one, and less than a disk of today notices",
     );
 
+pub(super) const SAMPLE_RATIO: Key = Key::number("otel", "sample_ratio", (0.0, 1.0)).or(
+    1.0,
+    "1, all of them, where the client has not decided: its `traceparent` says so if it has",
+);
+pub(super) const SPANS_QUEUE_LEN_MAX: Key = Key::count("otel", "queue_len_max", (1.0, 1e6)).or(
+    2048.0,
+    "2048 requests wait to be sent, some megabytes; what comes on top is dropped and counted",
+);
+pub(super) const SPANS_BATCH_LEN_MAX: Key = Key::count("otel", "batch_len_max", (1.0, 4096.0))
+    .or(256.0, "256 requests go out together: about a third of a megabyte");
+pub(super) const SPANS_INTERVAL_MS: Key = Key::count("otel", "interval_ms", (1.0, 60_000.0))
+    .or(1000.0, "1 s: who looks at a trace does not want to wait, and a small batch costs little");
+pub(super) const SPANS_TIMEOUT_MS: Key = Key::count("otel", "timeout_ms", (1.0, 60_000.0))
+    .or(5000.0, "5 s for one batch, from the connection to the answer; then it is tried again");
+
 /// Every key that holds a number, in the order of the reference.
-pub const TABLE: [&Key; 33] = [
+pub const TABLE: [&Key; 38] = [
     &THREADS,
     &CONNECTIONS_MAX,
     &CONNECTIONS_PER_PEER_MAX,
@@ -283,6 +330,11 @@ pub const TABLE: [&Key; 33] = [
     &STALE_MS_MAX,
     &PROGRESS_MS,
     &RECORD_BYTES_MAX,
+    &SAMPLE_RATIO,
+    &SPANS_QUEUE_LEN_MAX,
+    &SPANS_BATCH_LEN_MAX,
+    &SPANS_INTERVAL_MS,
+    &SPANS_TIMEOUT_MS,
 ];
 
 /// The bound on pools, whose numbers have 16 bits.

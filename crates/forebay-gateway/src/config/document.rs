@@ -23,6 +23,7 @@ pub(super) struct Document {
     pub(super) access: Option<At<String>>,
     pub(super) log_file: Option<At<String>>,
     pub(super) ticket_secret: Option<At<String>>,
+    pub(super) otel: Option<OtelTable>,
 }
 
 /// The `[listen]`.
@@ -89,6 +90,18 @@ pub(super) struct RecordTable {
     pub(super) numbers: Numbers,
 }
 
+/// The `[otel]`.
+#[derive(Debug)]
+pub(super) struct OtelTable {
+    pub(super) line: usize,
+    pub(super) endpoint: Option<At<String>>,
+    pub(super) protocol: Option<At<String>>,
+    pub(super) ca: Option<At<String>>,
+    pub(super) headers_file: Option<At<String>>,
+    pub(super) service_name: Option<At<String>>,
+    pub(super) numbers: Numbers,
+}
+
 /// The numbers of one table of the file: those that were typed.
 #[derive(Debug, Default)]
 pub(super) struct Numbers(Vec<(&'static str, At<f64>)>);
@@ -147,6 +160,7 @@ impl Document {
             document.ticket_secret = table.text("secret_file", found);
             table.finish(found);
         }
+        document.otel = root.section("otel", found).map(|table| otel(table, found));
         document
     }
 
@@ -212,6 +226,20 @@ fn tls(mut table: Section<'_>, ca: &'static str, found: &mut Gathered) -> TlsTab
         key: table.text("key", found),
         ca: table.text(ca, found),
         server_name: if ca == "ca" { table.text("server_name", found) } else { None },
+    };
+    table.finish(found);
+    read
+}
+
+fn otel(mut table: Section<'_>, found: &mut Gathered) -> OtelTable {
+    let read = OtelTable {
+        line: table.line,
+        endpoint: table.text("endpoint", found),
+        protocol: table.text("protocol", found),
+        ca: table.text("ca", found),
+        headers_file: table.text("headers_file", found),
+        service_name: table.text("service_name", found),
+        numbers: Numbers::read("otel", &mut table, found),
     };
     table.finish(found);
     read

@@ -10,6 +10,7 @@ pub mod defaults;
 mod document;
 mod keys;
 mod listen;
+mod otel;
 mod pools;
 mod reload;
 mod resolve;
@@ -69,6 +70,8 @@ pub struct Config {
     pub progress: Option<Duration>,
     /// Signs the tickets of refused clients; drawn at the start if `None`.
     pub ticket_secret: Option<Secret>,
+    /// Where requests go as traces, if they do; only in builds with the feature `otel`.
+    pub otel: Option<Otel>,
 }
 
 /// Where the gateway listens, and its bounds on connections and requests.
@@ -242,6 +245,29 @@ pub struct Log {
     pub access: Access,
     /// The file that it is appended to; standard error if `None`.
     pub file: Option<PathBuf>,
+}
+
+/// Where requests go as traces.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Otel {
+    /// The collector, without the path of traces.
+    pub endpoint: WorkerUrl,
+    /// Signs its certificate; the system's own authorities do if `None`.
+    pub ca: Option<PathBuf>,
+    /// What is sent along, for instance a key. Values are marked as sensitive.
+    pub headers: HeaderMap,
+    /// What the gateway is called in traces.
+    pub service_name: String,
+    /// The share of requests that are traced, 0 to 1, where their clients have not decided.
+    pub sample_ratio: f64,
+    /// Most requests that wait to be sent.
+    pub queue_len_max: usize,
+    /// Most requests that are sent together.
+    pub batch_len_max: usize,
+    /// The longest that a request waits for others to be sent with.
+    pub interval: Duration,
+    /// The longest that sending may take, from the connection to the answer.
+    pub timeout: Duration,
 }
 
 /// The form of the access log.

@@ -34,6 +34,7 @@ impl Config {
             (self.record == new.record, "[record]"),
             (self.log == new.log, "[log]"),
             (self.ticket_secret == new.ticket_secret, "`secret_file` under [tickets]"),
+            (self.otel == new.otel, "[otel]"),
         ]
         .into_iter()
         .filter(|(is_same, _)| !is_same)

@@ -11,7 +11,7 @@ use forebay_service::reader::{At, Gathered, nearest};
 use super::document::{Document, PathTable};
 use super::listen::{anyone, is_loopback, listen};
 use super::{Access, Config, Health, Log, Record, Retries, Scrape, Secret, Timeouts};
-use super::{defaults as defaults_of, keys, pools};
+use super::{defaults as defaults_of, keys, otel, pools};
 
 /// The longest file of a secret that is read.
 const SECRET_BYTES_MAX: u64 = 65_536;
@@ -54,6 +54,10 @@ pub(super) fn resolve(
             .ticket_secret
             .as_ref()
             .and_then(|typed| ticket_secret(typed, folder, found)),
+        otel: document
+            .otel
+            .as_ref()
+            .and_then(|table| otel::otel(table, (folder, &|name| std::env::var(name).ok()), found)),
         listen,
         service,
         pools,

@@ -8,7 +8,8 @@ use forebay_core::{Overload, Span, TenantSettings};
 use forebay_service::{Class, Tenant};
 
 use super::defaults::ANYONE;
-use super::{Access, ApiKey, Config, Listen, Pool};
+use super::otel::PROTOCOL;
+use super::{Access, ApiKey, Config, Listen, Otel, Pool};
 
 impl Config {
     /// What is meant, as a file with every default filled in. Keys are cut short and secrets left
@@ -232,7 +233,24 @@ impl Page {
         }
         self.table("[log]")?;
         self.text("access", if config.log.access == Access::Json { "json" } else { "off" })?;
-        self.path_if("file", config.log.file.as_deref())
+        self.path_if("file", config.log.file.as_deref())?;
+        config.otel.as_ref().map_or(Ok(()), |otel| self.otel(otel))
+    }
+
+    fn otel(&mut self, otel: &Otel) -> fmt::Result {
+        self.table("[otel]")?;
+        self.text("endpoint", &otel.endpoint.to_string())?;
+        self.text("protocol", PROTOCOL)?;
+        self.path_if("ca", otel.ca.as_deref())?;
+        for name in otel.headers.keys() {
+            writeln!(self.0, "# sent along: {name}")?;
+        }
+        self.text("service_name", &otel.service_name)?;
+        self.number("sample_ratio", otel.sample_ratio)?;
+        self.number("queue_len_max", otel.queue_len_max)?;
+        self.number("batch_len_max", otel.batch_len_max)?;
+        self.millis("interval_ms", otel.interval)?;
+        self.millis("timeout_ms", otel.timeout)
     }
 }
 

@@ -15,7 +15,7 @@ use forebay_core::{Moment, Span};
 use serde::Serialize;
 
 use crate::clock::Clock;
-use crate::request::{Ending, Record};
+use crate::request::Record;
 
 /// Most requests that wait to be written down, each of about half a kilobyte.
 const QUEUE_LEN_MAX: usize = 16_384;
@@ -217,13 +217,7 @@ impl<'a> Line<'a> {
     fn new(record: &'a Record, names: &'a [Option<Arc<str>>; 3], clock: &Clock) -> Self {
         let [pool, class, tenant] = names.each_ref().map(Option::as_deref);
         let since = |at: Option<Moment>| at.map(|at| seconds(at.since(record.arrived)));
-        let (ending, reason) = match record.ending {
-            Ending::Completed => ("completed", None),
-            Ending::ClientFault => ("client_fault", None),
-            Ending::Abandoned => ("abandoned", None),
-            Ending::Denied(reason) if reason.is_failure() => ("failed", Some(reason.label())),
-            Ending::Denied(reason) => ("refused", Some(reason.label())),
-        };
+        let (ending, reason) = record.ending.words();
         let number = record.tenant.map(|tenant| Tenant::Number(tenant.0));
         Self {
             time: rfc3339(clock.unix_millis(record.arrived)),

@@ -204,6 +204,15 @@ metrics! {
     LOG_DROPPED = Counter "access_log_dropped" "" &[];
         "Lines of the access log that were dropped since they could not be written fast enough."
         "Any rate: the disk or whoever reads the log is too slow."
+    SPANS_EXPORTED = Counter "spans_exported" "" &[];
+        "Spans that the collector has taken. Only where requests are traced."
+        "When it stands still while requests end, the log says why."
+    SPANS_DROPPED = Counter "spans_dropped" "" &["reason"];
+        "Spans that were not sent, by reason: `queue_full` (too many requests waited to be sent), \
+         `export_failed` (the collector could not be reached, or did not take them). Only where \
+         requests are traced."
+        "`queue_full`: lower `sample_ratio`, or raise `queue_len_max`. `export_failed`: look at \
+         the collector and the log."
     RECORDING = Gauge "recording" "" POOL;
         "1 while the pool's decisions are recorded, 0 once the recording has ended at its bound."
         "When it turns 0 before the incident, allow the recording more bytes, and restart."

@@ -27,6 +27,7 @@ use forebay_core::{ClassId, PoolId, Span};
 use forebay_wire::openai::Endpoint;
 
 use crate::listen::ConnectionCounts;
+use crate::otel::Tracer;
 use crate::record::Recording;
 use crate::request::Record;
 use crate::rules::Rules;
@@ -41,6 +42,7 @@ pub(crate) struct Observe {
     pools: Vec<PoolCounts>,
     table: RwLock<Arc<Table>>,
     log: Option<AccessLog>,
+    tracer: Option<Tracer>,
     /// The state of each pool's recording, by pool; empty where nothing is recorded.
     recordings: Vec<Arc<Recording>>,
     /// What the listener counts, once there is one.
@@ -64,6 +66,7 @@ impl Observe {
             pools,
             table: RwLock::new(Arc::new(table)),
             log: None,
+            tracer: None,
             recordings: Vec::new(),
             connections: OnceLock::new(),
         }
@@ -74,6 +77,18 @@ impl Observe {
     pub(crate) fn with_access_log(mut self, log: AccessLog) -> Self {
         self.log = Some(log);
         self
+    }
+
+    /// Traces each request as well, if there is what does that.
+    #[must_use]
+    pub(crate) fn with_tracer(mut self, tracer: Option<Tracer>) -> Self {
+        self.tracer = tracer;
+        self
+    }
+
+    /// What traces requests, if they are traced.
+    pub(crate) fn tracer(&self) -> Option<&Tracer> {
+        self.tracer.as_ref()
     }
 
     /// Shows the state of these recordings, one for each pool, as well.
@@ -130,11 +145,18 @@ impl Observe {
             series.offered.add(1);
         }
         series.end(record);
+        if self.log.is_none() && self.tracer.is_none() {
+            return;
+        }
+        let pool = record.pool.and_then(|pool| self.pools.get(usize::from(pool.0)));
+        let pool = pool.map(|pool| &pool.name);
+        let class = record.class.and_then(|class| table.classes.get(usize::from(class.0)));
+        if let Some(tracer) = &self.tracer {
+            tracer.note(record, [pool, class].map(Option::<&_>::cloned));
+        }
         if let Some(log) = &self.log {
-            let pool = record.pool.and_then(|pool| self.pools.get(usize::from(pool.0)));
-            let class = record.class.and_then(|class| table.classes.get(usize::from(class.0)));
             let tenant = record.tenant.and_then(|tenant| table.tenants.get(tenant.0 as usize));
-            let names = [pool.map(|pool| &pool.name), class, tenant].map(Option::<&_>::cloned);
+            let names = [pool, class, tenant].map(Option::<&_>::cloned);
             log.note(record, names);
         }
     }
@@ -152,8 +174,8 @@ impl Observe {
     }
 }
 
-/// The path of an endpoint, as its name in logs.
-fn endpoint_path(endpoint: Endpoint) -> &'static str {
+/// The path of an endpoint, as its name in logs and traces.
+pub(crate) fn endpoint_path(endpoint: Endpoint) -> &'static str {
     match endpoint {
         Endpoint::ChatCompletions => "/v1/chat/completions",
         Endpoint::Completions => "/v1/completions",

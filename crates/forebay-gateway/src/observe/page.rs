@@ -17,6 +17,7 @@ use super::series::Series;
 use super::table::Table;
 use crate::gateway::Gateway;
 use crate::listen::ConnectionCounts;
+use crate::otel::SpanCounts;
 use crate::pool::Pool;
 use crate::workers::{FiguresView, WorkerReport};
 
@@ -117,6 +118,9 @@ impl Observe {
         if let Some(counts) = self.connections.get() {
             connections(&mut samples, counts);
         }
+        if let Some(tracer) = self.tracer() {
+            spans(&mut samples, tracer.counts());
+        }
         samples.counter(&catalogue::LOG_DROPPED, &[], self.log_dropped());
         samples.gauge(&catalogue::UPTIME, &[], gateway.clock.now().0 as f64 / SECOND);
         let mut registry = Registry::default();
@@ -198,6 +202,13 @@ fn series(samples: &mut Samples, labels: [&str; 2], series: &Series) {
     for (metric, histogram, unit) in histograms {
         samples.histogram(metric, &labels, histogram.counted(unit));
     }
+}
+
+/// The samples of spans, where requests are traced.
+fn spans(samples: &mut Samples, counts: SpanCounts) {
+    samples.counter(&catalogue::SPANS_EXPORTED, &[], counts.exported);
+    samples.counter(&catalogue::SPANS_DROPPED, &["queue_full"], counts.queue_full);
+    samples.counter(&catalogue::SPANS_DROPPED, &["export_failed"], counts.export_failed);
 }
 
 /// The samples of clients' connections.

@@ -207,9 +207,10 @@ fn the_catalogue_is_what_the_page_has_and_its_names_follow_the_custom() {
         assert!(metric.means.ends_with('.') && metric.advice.ends_with('.'), "{name}");
         assert_eq!(metric.kind == Kind::Counter, name.ends_with("_total"), "{name}");
         let family = name.trim_end_matches("_total");
-        // What nobody records and no engine has said is not there.
+        // What nobody records or traces and no engine has said is not there.
         let is_there = page.contains(&format!("# TYPE {family} "));
-        let absent_ones = ["record", "worker_engine", "worker_figures", "worker_preemptions"];
+        let absent_ones =
+            ["record", "spans", "worker_engine", "worker_figures", "worker_preemptions"];
         let bare = name.trim_start_matches("forebay_");
         assert_eq!(is_there, !absent_ones.iter().any(|it| bare.starts_with(it)), "{name}");
         absent += usize::from(!is_there);

@@ -198,6 +198,7 @@ mod tests {
             mode: "hold",
             prompt: Tokens(prompt),
             expected_output: Tokens(1),
+            occupancy: Tokens::ZERO,
             waited: Span::ZERO,
             predicted_wait: None,
             candidates: vec![chosen],

@@ -34,6 +34,7 @@ pub(super) fn classify(taken: &mut Taken, record: &mut Record) -> Result<Classif
         let detail = format!("The body can't be read, at byte {}: {}.", bad.at, bad.what);
         Denial::because(RefusalReason::InvalidRequest, detail)
     })?;
+    record.trace.asks_for(scanned.model.as_deref());
     let place = place(&taken.rules, scanned.model.as_deref())?;
     if let Some(allowed) = &taken.identity.models {
         let asked = scanned.model.as_deref().unwrap_or_default();

@@ -32,6 +32,8 @@ pub(super) fn offer(taken: &mut Taken, classified: Classified, record: Record) -
 /// Waits until the core sends the request to a worker, or has it refused.
 pub(super) async fn decide(account: &mut Account, taken: &Taken) -> Result<Arc<Worker>, Denial> {
     let mut spills = 0;
+    let pool = account.seat().pool().id;
+    account.record.trace.queued(&taken.gateway.clock, pool);
     loop {
         let decision = account.seat().decision().await;
         match decision.what {

@@ -37,6 +37,7 @@ use http::{HeaderName, HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
 
 use crate::gateway::{Gateway, Load};
+use crate::otel::Trace;
 use crate::refuse::Denial;
 use crate::rules::{Identity, Rules};
 pub(crate) use authenticate::holder;
@@ -86,6 +87,7 @@ pub(crate) async fn serve(
     let (mut head, body) = request.into_parts();
     let endpoint = Endpoint::from_path(head.uri.path());
     let mut visitor = Visitor::new(&gateway, &mut head, endpoint);
+    visitor.record.trace = Trace::begin(gateway.observe.tracer(), &head);
     let name = Arc::clone(&visitor.name);
     let response = match way(&rules, head, body, (from, endpoint), &mut visitor).await {
         Ok(response) => response,

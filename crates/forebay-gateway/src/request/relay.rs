@@ -21,6 +21,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::body::{Begun, RelayBody, ReplyBody, Scan};
 use super::{Account, Taken, decide, head};
+use crate::otel::Sent;
 use crate::refuse::Denial;
 use crate::workers::Worker;
 use crate::workers::connect::{Connection, Manner};
@@ -39,7 +40,11 @@ pub(super) async fn relay(taken: Taken, mut account: Account) -> Response<ReplyB
                 return denial.response(Some(taken.endpoint));
             }
         };
-        match attempt(&taken, &mut account, &worker, (faults, ends_by)).await {
+        let attempt = attempt(&taken, &mut account, &worker, (faults, ends_by)).await;
+        if let Some(how) = attempt.failure() {
+            account.record.trace.left(&taken.gateway.clock, how);
+        }
+        match attempt {
             Attempt::Answer(answer) => return pass_on(account, &taken, worker, *answer),
             Attempt::Backpressure => account.seat().try_elsewhere(Outcome::Backpressure),
             // Its worker has left, and the next decision is here.
@@ -93,6 +98,20 @@ fn ends_by(taken: &Taken) -> Instant {
     Instant::from_std(clock.instant(taken.arrived)) + taken.rules.timeouts.total
 }
 
+impl Attempt {
+    /// Why there is no answer, in a word.
+    fn failure(&self) -> Option<&'static str> {
+        match self {
+            Self::Answer(_) => None,
+            Self::Backpressure => Some("backpressure"),
+            Self::Lost => Some("lost"),
+            Self::Broke(_) => Some("broke"),
+            Self::Silent => Some("silent"),
+            Self::TooLate => Some("too_late"),
+        }
+    }
+}
+
 /// An answer whose first piece is here.
 struct Answer {
     head: http::response::Parts,
@@ -113,13 +132,14 @@ async fn attempt(
     let (rules, pool) = (&taken.rules, usize::from(account.seat().pool().id.0));
     let asks = rules.ask_usage.get(pool).copied().unwrap_or(false);
     let splice = taken.ask_usage.as_ref().filter(|_| asks);
+    let told = account.record.trace.sent(&taken.gateway.clock, &worker.name);
+    let request = |manner: &Manner| request_for(taken, worker, (manner, &told), splice);
     let begin = async {
         let within = taken.rules.timeouts.connect;
         let Ok(mut connection) = worker.connect(taken.lane, within).await else {
             return Attempt::Broke("it can't be connected to");
         };
-        let mut sent =
-            connection.send(request_for(taken, worker, &connection.manner, splice)).await;
+        let mut sent = connection.send(request(&connection.manner)).await;
         if sent.is_err() && connection.reused {
             // An idle connection that the worker was closing: that says nothing of the worker.
             worker.idle.close();
@@ -127,7 +147,7 @@ async fn attempt(
                 return Attempt::Broke("it can't be connected to any more");
             };
             connection = newer;
-            sent = connection.send(request_for(taken, worker, &connection.manner, splice)).await;
+            sent = connection.send(request(&connection.manner)).await;
         }
         let Ok(response) = sent else { return Attempt::Broke("it closed the connection") };
         worker.alive(taken.gateway.clock.now());
@@ -203,7 +223,7 @@ async fn within(
 fn request_for(
     taken: &Taken,
     worker: &Worker,
-    manner: &Manner,
+    (manner, told): (&Manner, &Sent),
     splice: Option<&Splice>,
 ) -> Request<Full<Bytes>> {
     let spliced = splice.map(|splice| Bytes::from(splice.apply(&taken.body)));
@@ -213,6 +233,7 @@ fn request_for(
     let keyed = !taken.rules.keys.is_empty();
     *request.headers_mut() = head::to_worker(&taken.head.headers, &manner.headers, keyed);
     request.headers_mut().insert(http::header::HOST, worker.authority.clone());
+    told.mark(request.headers_mut());
     request
 }
 

@@ -11,6 +11,7 @@ use http::request::Parts;
 
 use super::{ReplyBody, head};
 use crate::gateway::{Gateway, Load};
+use crate::otel::Trace;
 use crate::pool::Seat;
 use crate::refuse::Denial;
 
@@ -26,6 +27,19 @@ pub(crate) enum Ending {
     ClientFault,
     /// It was refused, or failed, for this reason.
     Denied(RefusalReason),
+}
+
+impl Ending {
+    /// Its name in logs and traces, and the label of the reason if there is one.
+    pub(crate) fn words(self) -> (&'static str, Option<&'static str>) {
+        match self {
+            Self::Completed => ("completed", None),
+            Self::ClientFault => ("client_fault", None),
+            Self::Abandoned => ("abandoned", None),
+            Self::Denied(reason) if reason.is_failure() => ("failed", Some(reason.label())),
+            Self::Denied(reason) => ("refused", Some(reason.label())),
+        }
+    }
 }
 
 /// What is known of a request once it is over: sizes and times, never its text.
@@ -77,6 +91,8 @@ pub(crate) struct Record {
     pub(crate) retry_after: Option<Span>,
     /// How it ended.
     pub(crate) ending: Ending,
+    /// What its trace needs besides.
+    pub(crate) trace: Trace,
 }
 
 impl Record {
@@ -106,6 +122,7 @@ impl Record {
             promised: None,
             retry_after: None,
             ending: Ending::Abandoned,
+            trace: Trace::default(),
         }
     }
 }
@@ -136,7 +153,8 @@ impl Visitor {
     /// Its record, for the account that a core opens for it.
     pub(super) fn seated(&mut self) -> Record {
         self.seated = true;
-        self.record.clone()
+        let nothing = Record::new(self.record.arrived, Arc::clone(&self.name));
+        std::mem::replace(&mut self.record, nothing)
     }
 
     /// It is answered with a denial.
@@ -192,6 +210,7 @@ impl Account {
         if let Some(from) = self.record.pool.replace(to) {
             self.gateway.observe.spilled(self.record.class, from, to);
         }
+        self.record.trace.queued(&self.gateway.clock, to);
         self.seat = Some(seat);
         self.text_bytes = text_bytes;
     }

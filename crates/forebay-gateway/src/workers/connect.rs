@@ -200,16 +200,8 @@ impl Worker {
     }
 
     async fn open(&self, lane: usize) -> io::Result<Connection> {
-        let socket = TcpStream::connect((self.url.host.as_str(), self.url.port)).await?;
-        socket.set_nodelay(true)?;
         let manner = self.manner();
-        let send = match &manner.tls {
-            None => handshake(socket).await?,
-            Some(tls) => {
-                let connector = TlsConnector::from(Arc::clone(&tls.config));
-                handshake(connector.connect(tls.server_name.clone(), socket).await?).await?
-            }
-        };
+        let send = dial(&self.url, manner.tls.as_ref()).await?;
         Ok(Connection { send, reused: false, manner, lane })
     }
 
@@ -245,6 +237,22 @@ impl Connection {
         request: Request<Full<Bytes>>,
     ) -> hyper::Result<Response<Incoming>> {
         self.send.send_request(request).await
+    }
+}
+
+/// A connection to whatever is at this URL.
+pub(crate) async fn dial(
+    url: &WorkerUrl,
+    tls: Option<&WorkerTls>,
+) -> io::Result<SendRequest<Full<Bytes>>> {
+    let socket = TcpStream::connect((url.host.as_str(), url.port)).await?;
+    socket.set_nodelay(true)?;
+    match tls {
+        None => handshake(socket).await,
+        Some(tls) => {
+            let connector = TlsConnector::from(Arc::clone(&tls.config));
+            handshake(connector.connect(tls.server_name.clone(), socket).await?).await
+        }
     }
 }
 

@@ -13,10 +13,13 @@
 //! | `keys` | who may ask for what? |
 //! | `isolation` | what does one pool's queue cost another pool? |
 //! | `hostile` | what can be done with bytes alone? |
+//! | `collector`, `traces` | what is a collector of traces told? (with the feature `otel`) |
 
 mod busy;
 mod bytes;
 mod client;
+#[cfg(feature = "otel")]
+mod collector;
 mod faults;
 mod hostile;
 mod house;
@@ -26,4 +29,6 @@ mod returns;
 mod stop;
 mod streams;
 mod stub;
+#[cfg(feature = "otel")]
+mod traces;
 mod vanish;

@@ -244,6 +244,7 @@ fn why(attempt: u32) -> Why {
         mode: "hold",
         prompt: Tokens(103),
         expected_output: Tokens(64),
+        occupancy: Tokens(0),
         waited: Span::millis(500),
         predicted_wait: Some(Span::millis(400)),
         candidates: vec![Candidate {
