@@ -1,4 +1,4 @@
-//! Runs the repository's chores: ci, tidy, docs, bench, claims, engines, overhead.
+//! Runs the repository's chores: ci, tidy, docs, bench, claims, engines, overhead, idle.
 //!
 //! `cargo xtask ci` is what the continuous integration runs, and nothing else. Exit codes are those
 //! of the program itself: 0 done, 1 the checked claim does not hold, 2 misuse or failure, 3
@@ -34,7 +34,9 @@ usage: cargo xtask COMMAND
                    Forebay and other routers in front of two real vLLM workers; --write keeps it
                    in docs/performance.md
   overhead [ARM…] [--write]
-                   what Forebay and other routers cost a request, side by side";
+                   what Forebay and other routers cost a request, side by side
+  idle [LEVEL…] [--program FILE] [--write]
+                   what connections cost on which nothing is asked, and who is served beside them";
 
 fn main() -> ExitCode {
     match run() {
@@ -60,6 +62,7 @@ fn run() -> anyhow::Result<ExitCode> {
         ["claims", ref asked @ ..] => claims::run(&workspace, asked),
         ["engines", ref asked @ ..] => live::engines::run(&workspace, asked),
         ["agree", ref asked @ ..] => live::agree::run(&workspace, asked),
+        ["idle", ref asked @ ..] => live::idle::run(&workspace, asked),
         ["overhead", ref asked @ ..] => live::overhead::run(&workspace, asked),
         [] | ["help" | "--help" | "-h"] => {
             say(USAGE);

@@ -79,7 +79,7 @@ pub enum Outcome {
     },
     /// The worker would not take it now (its 429 or 503): backpressure, not a fault. No byte was
     /// sent.
-    Rejected,
+    Backpressure,
     /// The worker broke before the first byte: it may run elsewhere.
     Broke,
     /// The worker broke or fell silent after the first byte: it can't be repeated.

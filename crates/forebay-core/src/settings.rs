@@ -127,7 +127,7 @@ pub struct Limits {
     pub attempts_max: u32,
     /// The largest Retry-After that is sent; above it the refusal says sustained overload.
     pub retry_after_max: Span,
-    /// How long a mark on a worker (rejected, suspect) stands before it is tried again.
+    /// How long a mark on a worker (busy, suspect) stands before it is tried again.
     pub mark: Span,
 }
 

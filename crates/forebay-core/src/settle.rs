@@ -53,7 +53,7 @@ impl Core {
         let Some(flight) = self.flights.remove(&request) else {
             // One that was cancelled may end before its worker hears of it. And one whose worker
             // was lost waits for another, while what it had from the first one comes to its end.
-            if !matches!(outcome, Outcome::Rejected | Outcome::Broke) {
+            if !matches!(outcome, Outcome::Backpressure | Outcome::Broke) {
                 self.abandoned(request);
             }
             return;
@@ -62,7 +62,7 @@ impl Core {
         match outcome {
             Outcome::Completed { output } => self.learn(&flight, output),
             Outcome::ClientFault => {}
-            Outcome::Rejected => {
+            Outcome::Backpressure => {
                 self.mark(flight.slot);
                 return self.run_again(flight, RefusalReason::WorkersBusy);
             }
@@ -178,7 +178,7 @@ impl Core {
         self.outputs.push_back(Output::Refuse(flight.arrival.request, refusal));
     }
 
-    /// Marks a worker that rejected or broke a request, for a while: marks expire.
+    /// Marks a worker that would not take a request, or broke it, for a while: marks expire.
     fn mark(&mut self, slot: u32) {
         let until = self.now + self.settings.limits.mark;
         self.marks.insert((until, slot));

@@ -64,7 +64,7 @@ pub(crate) fn arrival() -> impl Strategy<Value = Arrival> {
 pub(crate) fn outcome() -> impl Strategy<Value = Outcome> {
     prop_oneof![
         tokens().prop_map(|output| Outcome::Completed { output }),
-        Just(Outcome::Rejected),
+        Just(Outcome::Backpressure),
         Just(Outcome::Broke),
         Just(Outcome::BrokeMidStream),
         Just(Outcome::ClientFault),

@@ -55,7 +55,7 @@ fn backpressure_does_not_make_a_class_wait_longer_than_it_may() {
     let mut world = World::new(settings, &[10_000]);
     world.arrive(request(1, 1000));
     for _ in 0..3 {
-        assert_eq!(world.end(1, Outcome::Rejected), []);
+        assert_eq!(world.end(1, Outcome::Backpressure), []);
         // The mark on its only worker stands for a second.
         let events = world.pass(Span::millis(1_001));
         if events != [Event::Ran(1, 0)] {
@@ -128,15 +128,15 @@ fn an_unhealthy_worker_is_used_again_once_it_is_well() {
 }
 
 #[test]
-fn a_worker_that_rejects_is_spared_for_a_while_and_then_tried_again() {
+fn a_worker_that_takes_nothing_is_spared_for_a_while_and_then_tried_again() {
     let mut world = World::new(settings(), &[10_000]);
     assert_eq!(world.arrive(request(1, 100)), [Event::Ran(1, 0)]);
-    assert_eq!(world.end(1, Outcome::Rejected), [], "it waits and is not refused");
+    assert_eq!(world.end(1, Outcome::Backpressure), [], "it waits and is not refused");
     assert_eq!(world.pass(Span::millis(999)), []);
     assert_eq!(world.pass(Span::millis(1)), [Event::Ran(1, 0)]);
     // Backpressure is not a fault: it may happen more often than attempts are allowed.
     for _ in 0..10 {
-        assert_eq!(world.end(1, Outcome::Rejected), []);
+        assert_eq!(world.end(1, Outcome::Backpressure), []);
         assert_eq!(world.pass(Span::secs(1)), [Event::Ran(1, 0)]);
     }
 }
@@ -145,9 +145,9 @@ fn a_worker_that_rejects_is_spared_for_a_while_and_then_tried_again() {
 fn a_pushing_mode_tries_another_worker_and_passes_backpressure_on() {
     let mut world = World::new(in_mode("round-robin"), &[10_000, 10_000]);
     assert_eq!(world.arrive(request(1, 100)), [Event::Ran(1, 0)]);
-    assert_eq!(world.end(1, Outcome::Rejected), [Event::Ran(1, 1)]);
+    assert_eq!(world.end(1, Outcome::Backpressure), [Event::Ran(1, 1)]);
     let refused = [Event::Refused(1, RefusalReason::WorkersBusy)];
-    assert_eq!(world.end(1, Outcome::Rejected), refused);
+    assert_eq!(world.end(1, Outcome::Backpressure), refused);
     world.pass(Span::secs(2));
     assert_eq!(world.arrive(request(2, 100)).len(), 1, "marks expire");
 }

@@ -152,7 +152,7 @@ impl Story {
     /// Ends a running request. One that may run again waits until the core says more.
     fn end(&mut self, nth: usize, outcome: Outcome) {
         let Some(request) = self.running(nth) else { return };
-        let again = matches!(outcome, Outcome::Rejected | Outcome::Broke);
+        let again = matches!(outcome, Outcome::Backpressure | Outcome::Broke);
         let to = if again { Place::Waits } else { Place::Left };
         // A broken stream leaves by the refusal that the core gives.
         if outcome != Outcome::BrokeMidStream {
@@ -196,7 +196,7 @@ impl Story {
             }
             Step::End(nth, outcome) => {
                 let outcomes = [
-                    Outcome::Rejected,
+                    Outcome::Backpressure,
                     Outcome::Broke,
                     Outcome::BrokeMidStream,
                     Outcome::ClientFault,

@@ -7,7 +7,6 @@ use forebay_core::{
     Arrival, ClassId, ClassSettings, GateSettings, HoldOrder, Knowledge, Limits, Mode, Observation,
     Overload, PoolId, RequestId, Settings, Span, TenantId, TenantSettings, Tokens, WorkerProfile,
 };
-use http::header::HeaderMap;
 
 use crate::clock::Clock;
 use crate::config::WorkerUrl;
@@ -16,6 +15,7 @@ use crate::observe::Observe;
 use crate::pool::{Diary, Pool, PoolParts};
 use crate::rules::{Bodies, ClassRule, Identity, Keys, Rules, Timeouts};
 use crate::workers::WorkerParts;
+use crate::workers::connect::Manner;
 
 /// A public class that queues, and a batch class that sheds.
 pub(crate) fn settings() -> Settings {
@@ -74,6 +74,7 @@ pub(crate) fn rules(classes: [&str; 2]) -> Rules {
         tenants: vec!["city".to_owned()],
         timeouts: Timeouts { connect: second, first_byte: second, idle: second, total: second },
         bodies: Bodies { bytes_max: 1 << 20, held_bytes_max: 1 << 24, time_max: second },
+        ask_usage: vec![false],
         retry_share: 0.1,
         retry_floor: 3,
         progress: None,
@@ -112,7 +113,7 @@ pub(crate) fn join(pool: &Pool, port: u16) -> forebay_core::WorkerId {
         authority: format!("127.0.0.1:{port}"),
         path_prefix: String::new(),
     };
-    let worker = pool.roster.join(WorkerParts { url, headers: HeaderMap::new(), tls: None });
+    let worker = pool.roster.join(WorkerParts { url, manner: Manner::default() });
     let profile = WorkerProfile {
         kv_capacity: Some(Tokens(1_000)),
         batch_tokens_max: Tokens(512),

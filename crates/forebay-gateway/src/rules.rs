@@ -30,6 +30,8 @@ pub(crate) struct Rules {
     pub(crate) timeouts: Timeouts,
     /// The bounds on bodies.
     pub(crate) bodies: Bodies,
+    /// Whether streams are made to tell their usage, by pool.
+    pub(crate) ask_usage: Vec<bool>,
     /// Retries of what broke, as a share of a tenant's requests.
     pub(crate) retry_share: f64,
     /// Retries that a tenant has for nothing, however few its requests.
@@ -80,6 +82,7 @@ impl Rules {
                 held_bytes_max: config.listen.bodies_bytes_max,
                 time_max: config.listen.body_time_max,
             },
+            ask_usage: config.pools.iter().map(|pool| pool.ask_usage).collect(),
             retry_share: config.retries.budget_share,
             retry_floor: config.retries.budget_floor,
             progress: config.progress,

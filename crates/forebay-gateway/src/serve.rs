@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use forebay_core::{PoolId, RefusalReason};
+use forebay_core::PoolId;
+use forebay_service::Start;
 use forebay_wire::openai::Endpoint;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -30,13 +31,12 @@ use crate::listen::{
 use crate::observe::{AccessLog, LogTo, Observe};
 use crate::otel::{self, TracerError};
 use crate::pool::{Pool, PoolParts};
-use crate::record::{Recordings, Start, UnwritableRecording};
-use crate::refuse::Denial;
-use crate::reload::Reload;
+use crate::record::{Recordings, UnwritableRecording};
+use crate::reload::{Reload, tls_of_workers};
 use crate::request::{self, From, ReplyBody};
 use crate::rules::Rules;
 use crate::tickets;
-use crate::workers::connect::{WorkerTls, WorkerTlsError};
+use crate::workers::connect::WorkerTlsError;
 use crate::workers::{Fleet, Reach, WatchOptions};
 
 /// Why the gateway could not run: what, and what to do.
@@ -112,9 +112,10 @@ impl Running {
         self.stop.ask();
     }
 
-    /// Stops it, and waits until it has ended.
+    /// Stops it, unless it was asked to stop before, and waits until it has ended. What it has
+    /// accepted has the time that is configured.
     pub fn stop(mut self) -> Result<(), ServeError> {
-        self.stop.ask();
+        self.stop.begin();
         self.wait()
     }
 
@@ -181,6 +182,7 @@ struct Built {
 
 impl Built {
     fn of(config: Config) -> Result<Self, ServeError> {
+        config.cautions().iter().for_each(|caution| tracing::warn!("{caution}"));
         let clock = Clock::start();
         let lanes = lanes(&config);
         let mut recordings = match &config.record {
@@ -263,14 +265,11 @@ impl Built {
     fn chores(&mut self, stop: &Stop, told: Told) -> Result<Vec<AbortHandle>, ServeError> {
         let mut chores = Vec::new();
         self.watch();
-        for (nth, meant) in self.config.pools.iter().enumerate() {
-            let pool = Arc::clone(&self.gateway.pools[nth]);
+        for pool in &self.gateway.pools {
+            let pool = Arc::clone(pool);
             chores.push(tokio::spawn(pool.keep_awake()).abort_handle());
-            for url in meant.workers.iter().chain(&meant.dns) {
-                // What can't be read of the certificates is said at the start, not at each join.
-                WorkerTls::of(&meant.tls, url)?;
-            }
         }
+        tls_of_workers(&self.config)?;
         let (gateway, tls) = (Arc::clone(&self.gateway), self.tls.take());
         let mut reload = Reload::new(gateway, self.config.clone(), told.file, tls);
         reload.begin();
@@ -285,7 +284,7 @@ impl Built {
     }
 }
 
-/// One pool of the configuration, with its diary if there is one.
+/// One pool of the configuration, with its recording if there is one.
 fn pool(
     config: &Config,
     nth: usize,
@@ -296,16 +295,10 @@ fn pool(
     let (settings, seed) = (config.settings(id), nth as u64);
     let classes = names(config.service.classes.iter().map(|class| &class.name));
     let tenants = names(config.service.tenants.iter().map(|tenant| &tenant.name));
-    let start = Start {
-        pool: &meant.name,
-        settings: &settings,
-        seed,
-        classes: &classes,
-        tenants: &tenants,
-    };
+    let start = Start { settings: &settings, seed, classes: &classes, tenants: &tenants };
     let diary = match recordings {
         None => None,
-        Some(recordings) => Some(recordings.begin(&start)?),
+        Some(recordings) => Some(recordings.begin(&meant.name, &start)?),
     };
     let parts = PoolParts {
         id,
@@ -396,7 +389,7 @@ impl Handle for Door {
         if Endpoint::from_path(request.uri().path()).is_none() {
             return Box::pin(own_page(gateway, request, from));
         }
-        Box::pin(request::serve(gateway, request, (from, peer.patience.clone())))
+        Box::pin(request::serve(&gateway, request, (from, peer.patience.clone())))
     }
 }
 
@@ -407,12 +400,10 @@ async fn own_page(
     from: From,
 ) -> Response<ReplyBody> {
     let (head, body) = request.into_parts();
-    if admin::workers::is_for(head.uri.path())
-        && let Some(fleet) = gateway.fleet.get()
-    {
-        return admin::workers::workers(&gateway, fleet, (&head, body), from).await;
-    }
-    let page = admin::page(&gateway, &head, from);
-    let unknown = || Denial::plain(RefusalReason::UnknownEndpoint).response(None);
-    page.unwrap_or_else(unknown)
+    let fleet = gateway.fleet.get();
+    let page = match fleet.filter(|_| admin::workers::is_for(head.uri.path())) {
+        Some(fleet) => admin::workers::workers(&gateway, fleet, (&head, body), from).await,
+        None => admin::page(&gateway, &head, from),
+    };
+    page.unwrap_or_else(|denial| request::deny(&gateway, head, &denial))
 }

@@ -146,6 +146,14 @@ pub(crate) const MARK_MS: Key = Key::count("limits", "mark_ms", (1.0, DAY_MS)).o
     "a mark on a worker stands for 1 s: shorter than a user notices, longer than a step",
 );
 
+/// What has to be known of all keys of a table, as a sentence: by table.
+pub const NOTES: [(&str, &str); 1] = [(
+    "tenant",
+    "Rates and `concurrency_max` hold in each pool that clients ask for a model, and each counts \
+     for itself: with two such pools a tenant may have twice as much. Where the sum must hold, \
+     give as much as one pool may take. What spills into another pool is not counted again there.",
+)];
+
 /// How many tables of one sort a service file may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count {

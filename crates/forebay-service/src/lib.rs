@@ -10,6 +10,7 @@ mod document;
 mod pools;
 pub mod reader;
 mod resolve;
+mod start;
 #[cfg(test)]
 mod tests;
 pub mod text_file;
@@ -20,10 +21,11 @@ use std::path::{Path, PathBuf};
 use forebay_core::{ClassSettings, GateSettings, Knowledge, Limits, Mode, Overload, PoolId};
 use forebay_core::{Settings, TenantId, TenantSettings, Tokens};
 
-pub use defaults::{COUNTS, Count, Key, TABLE};
+pub use defaults::{COUNTS, Count, Key, NOTES, TABLE};
 pub use pools::mode;
 use reader::{Gathered, Section};
 pub use resolve::{too_many, unique};
+pub use start::Start;
 use text_file::UnreadableFile;
 
 /// The name of the pool whose fleet the command line gives.

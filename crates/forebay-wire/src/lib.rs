@@ -11,3 +11,4 @@ mod json;
 pub mod openai;
 pub mod recording;
 pub mod sse;
+pub mod unasked;

@@ -6,6 +6,7 @@ use forebay_wire::answer::{Usage, error_of, usage_of};
 use forebay_wire::engine_metrics;
 use forebay_wire::openai::{Endpoint, scan};
 use forebay_wire::sse::{StreamKind, StreamScan};
+use forebay_wire::unasked::UnaskedUsage;
 
 /// The folder of captures of one engine, or `None` and a word about it.
 fn captures(engine: &str) -> Option<PathBuf> {
@@ -151,5 +152,37 @@ fn every_captured_request_is_read() {
         }
         let bad = body(&folder.join("error_bad_json.request.http"));
         assert!(scan(Endpoint::ChatCompletions, &bad).is_err());
+    }
+}
+
+#[test]
+fn what_a_real_engine_says_beside_its_usage_passes_wherever_it_is_cut() {
+    for folder in ENGINES.iter().filter_map(|engine| captures(engine)) {
+        for name in ["chat_stream", "chat_n2_stream", "completion_stream"] {
+            let stream = body(&folder.join(format!("{name}.response.http")));
+            // The event with usage, by looking for it in another way.
+            let text = std::str::from_utf8(&stream).expect("an engine writes UTF-8");
+            let expected: String = text
+                .split_inclusive("\n\n")
+                .filter(|event| !event.contains("\"choices\":[]"))
+                .collect();
+            // llama-server tells it with the last text of a completion, asked or not.
+            let apart = name != "completion_stream" || !folder.ends_with(ENGINES[2]);
+            assert_eq!(expected.len() < text.len(), apart, "{name}: it was asked for usage");
+            for piece in 1..stream.len() {
+                let mut filter = UnaskedUsage::default();
+                let (mut passed, mut heard) = (Vec::new(), 0);
+                for piece in stream.chunks(piece) {
+                    passed.extend(filter.feed(piece));
+                    heard += piece.len();
+                    assert!(passed.len() <= heard);
+                }
+                passed.extend(filter.finish());
+                assert_eq!(String::from_utf8_lossy(&passed), expected, "{name} by {piece}");
+            }
+        }
+        // A stream that was not asked passes as it is.
+        let stream = body(&folder.join("chat_logprobs_stream.response.http"));
+        assert_eq!(UnaskedUsage::default().feed(&stream), stream);
     }
 }

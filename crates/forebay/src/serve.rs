@@ -53,6 +53,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let config = args.config()?;
     if args.check {
         print(&config.shown())?;
+        config.cautions().iter().for_each(|caution| say(&format!("note: {caution}")));
         return Ok(ExitCode::SUCCESS);
     }
     log::begin();

@@ -20,8 +20,8 @@ offered = completed + refused + failed + client_faults + abandoned + spilled + o
 ```
 
 A request is counted as offered when its pool's core is asked, and once more in the pool it spills
-to, where it ends. What is turned away before its pool and class are known (a wrong key, an unknown
-model, a broken body) is counted with both labels empty.
+to, where it ends. What ends before its pool and class are known (a wrong key, an unknown
+path or model, a broken body) is counted with both labels empty.
 
 Counts of requests move when the request ends, but for `offered`, `dispatched`, `spilled` and the
 wait, which move when it happens.";

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use forebay_service::{COUNTS, TABLE};
+use forebay_service::{COUNTS, NOTES, TABLE};
 
 use super::NOTE;
 use crate::workspace::Workspace;
@@ -22,6 +22,9 @@ pub(super) fn page(_: &Workspace) -> anyhow::Result<String> {
         write!(page, "\n## `{table}`\n\n")?;
         if let Some(count) = COUNTS.iter().find(|count| count.table == table) {
             write!(page, "There may be {} of them: {}.\n\n", count.most, count.why)?;
+        }
+        if let Some((_, note)) = NOTES.iter().find(|(of, _)| *of == table) {
+            write!(page, "{note}\n\n")?;
         }
         write!(page, "| key | value | without it |\n|---|---|---|\n")?;
         for key in TABLE.iter().filter(|key| key.table == table) {

@@ -16,12 +16,13 @@ const BYTES_MAX: u64 = 8 << 20;
 pub(super) fn ask(port: u16, verb: &str, path: &str, body: &str) -> anyhow::Result<(u16, String)> {
     let mut socket = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     socket.set_read_timeout(Some(ANSWER_MAX))?;
-    write!(
-        socket,
+    // In one piece: several would wait for each other's acknowledgement.
+    let asked = format!(
         "{verb} {path} HTTP/1.0\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\n\
          content-length: {}\r\n\r\n{body}",
         body.len()
-    )?;
+    );
+    socket.write_all(asked.as_bytes())?;
     let mut bytes = Vec::new();
     socket.take(BYTES_MAX).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);

@@ -21,11 +21,13 @@ fall short of the bar. Take ratios within one table, not absolutes: machines dif
 ";
 
 /// The titles of the sections, in their order.
-const TITLES: [&str; 2] = [ENGINES, OVERHEAD];
+const TITLES: [&str; 3] = [ENGINES, OVERHEAD, IDLE];
 /// What the router does to real engines.
 pub(super) const ENGINES: &str = "In front of real engines";
 /// What the router costs.
 pub(super) const OVERHEAD: &str = "What a router costs";
+/// What connections cost on which nothing is asked.
+pub(super) const IDLE: &str = "What idle connections cost";
 
 /// Prints what was found, and keeps it as a section where that was asked for. The code: 1 where a
 /// bar is not held, 3 where none could be looked at or something was not run.
@@ -51,22 +53,26 @@ pub(super) fn report(
     }))
 }
 
-/// The page with a section in its place, the others left as they are.
+/// The page with a section in its place, the others left as they are, whoever wrote them.
 fn with_section(old: &str, title: &str, text: &str) -> String {
+    let mut sections: Vec<(&str, &str)> = old
+        .split("\n## ")
+        .skip(1)
+        .map(|part| part.split_once('\n').unwrap_or((part, "")))
+        .collect();
+    if let Some(place) = sections.iter().position(|(of, _)| *of == title) {
+        sections[place].1 = text;
+    } else {
+        let rank = |title: &str| TITLES.iter().position(|each| *each == title);
+        let later = |(of, _): &(&str, &str)| rank(of) > rank(title);
+        let place = sections.iter().position(later).unwrap_or(sections.len());
+        sections.insert(place, (title, text));
+    }
     let mut page = HEAD.to_owned();
-    for each in TITLES {
-        let section = if each == title { Some(text) } else { section(old, each) };
-        if let Some(section) = section {
-            let _ = write!(page, "\n## {each}\n\n{}\n", section.trim());
-        }
+    for (title, text) in sections {
+        let _ = write!(page, "\n## {title}\n\n{}\n", text.trim());
     }
     page
-}
-
-/// What stands below a title, up to the next one.
-fn section<'a>(page: &'a str, title: &str) -> Option<&'a str> {
-    let (_, rest) = page.split_once(&format!("\n## {title}\n"))?;
-    Some(rest.split("\n## ").next().unwrap_or(rest))
 }
 
 #[cfg(test)]
@@ -79,6 +85,8 @@ mod tests {
         assert_eq!(page, format!("{HEAD}\n## {OVERHEAD}\n\ncheap\n"));
         let page = with_section(&page, ENGINES, "fast\n");
         assert_eq!(page, format!("{HEAD}\n## {ENGINES}\n\nfast\n\n## {OVERHEAD}\n\ncheap\n"));
+        let own = format!("{page}\n## By hand\n\nstays\n");
+        assert!(with_section(&own, OVERHEAD, "dear").ends_with("dear\n\n## By hand\n\nstays\n"));
         let page = with_section(&page, ENGINES, "faster");
         assert_eq!(page, format!("{HEAD}\n## {ENGINES}\n\nfaster\n\n## {OVERHEAD}\n\ncheap\n"));
     }

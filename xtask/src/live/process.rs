@@ -41,6 +41,11 @@ impl Running {
         Ok(Self { child, name: name.to_owned(), log })
     }
 
+    /// Its process.
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits until it is ready; fails where it ends before, or is not ready within `limit`.
     pub(super) fn wait_until(
         &mut self,

@@ -52,7 +52,7 @@ pub(crate) struct Worker {
     pub(crate) gate: Gate,
     pub(crate) healthy: bool,
     pub(crate) draining: bool,
-    /// It rejected or broke a request and takes none before this moment.
+    /// It would not take a request, or broke one, and takes none before this moment.
     pub(crate) marked_until: Option<Moment>,
     pub(crate) active: ActiveBlocks,
     /// Prompt tokens of its requests outside of full blocks.

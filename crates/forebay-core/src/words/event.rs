@@ -54,7 +54,7 @@ impl Words for Outcome {
                 out.push(0);
                 output.put(out);
             }
-            Self::Rejected => out.push(1),
+            Self::Backpressure => out.push(1),
             Self::Broke => out.push(2),
             Self::BrokeMidStream => out.push(3),
             Self::ClientFault => out.push(4),
@@ -64,7 +64,7 @@ impl Words for Outcome {
         let at = from.at;
         match from.word("an outcome")? {
             0 => Ok(Self::Completed { output: Words::read(from)? }),
-            1 => Ok(Self::Rejected),
+            1 => Ok(Self::Backpressure),
             2 => Ok(Self::Broke),
             3 => Ok(Self::BrokeMidStream),
             4 => Ok(Self::ClientFault),

@@ -34,7 +34,7 @@ pub(super) fn page(gateway: &Gateway, head: &Parts) -> Result<Response<ReplyBody
     let found = find(gateway, &name);
     if found.is_empty() {
         let what = "No request of this name came lately. Names are those of `x-request-id` in the \
-                    answer; those turned away before a pool was chosen are in the access log only.";
+                    answer; those refused before a pool was chosen are in the access log only.";
         return Err(Denial::because(RefusalReason::UnknownEndpoint, what));
     }
     let rules = gateway.rules();

@@ -26,9 +26,12 @@ use crate::refuse::Denial;
 use crate::request::{From, ReplyBody, holder};
 use crate::rules::Rules;
 
-/// Answers a request for one of the pages that are read. `None` says that the path is none of
-/// theirs.
-pub(crate) fn page(gateway: &Gateway, head: &Parts, from: From) -> Option<Response<ReplyBody>> {
+/// Answers a request for one of the pages that are read.
+pub(crate) fn page(
+    gateway: &Gateway,
+    head: &Parts,
+    from: From,
+) -> Result<Response<ReplyBody>, Denial> {
     let path = head.uri.path();
     let page: fn(&Gateway, &Parts, From) -> Result<Response<ReplyBody>, Denial> = match path {
         "/healthz" => |_, _, _| Ok(text(StatusCode::OK, "alive\n")),
@@ -42,12 +45,12 @@ pub(crate) fn page(gateway: &Gateway, head: &Parts, from: From) -> Option<Respon
             authorize(&gateway.rules(), head, from)?;
             explain::page(gateway, head)
         },
-        _ => return None,
+        _ => return Err(Denial::plain(RefusalReason::UnknownEndpoint)),
     };
     if !matches!(head.method, Method::GET | Method::HEAD) {
-        return Some(Denial::plain(RefusalReason::UnknownEndpoint).response(None));
+        return Err(Denial::plain(RefusalReason::UnknownEndpoint));
     }
-    Some(page(gateway, head, from).unwrap_or_else(|denial| denial.response(None)))
+    page(gateway, head, from)
 }
 
 /// Says whether whoever sent this may use the admin pages.

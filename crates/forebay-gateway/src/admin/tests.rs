@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use forebay_core::{ClassId, Outcome, TenantId, Tokens};
+use forebay_core::{ClassId, Outcome, RefusalReason, TenantId, Tokens};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
@@ -37,7 +37,12 @@ fn body(response: Response<ReplyBody>) -> String {
 }
 
 fn get(gateway: &Gateway, path: &str, headers: &[(&str, &str)]) -> Response<ReplyBody> {
-    page(gateway, &head("GET", path, headers), from(HERE)).expect("it is an admin's path")
+    asked(gateway, &head("GET", path, headers), from(HERE))
+}
+
+/// What is answered, a denial or not.
+fn asked(gateway: &Gateway, head: &Parts, from: From) -> Response<ReplyBody> {
+    page(gateway, head, from).unwrap_or_else(|denial| denial.response(None))
 }
 
 /// A gateway that knows the keys `tenant` and `admin`.
@@ -111,7 +116,7 @@ fn admin_pages_need_an_admins_key_or_a_client_on_this_machine_where_there_are_no
     let open = fixture::gateway("main", ["public", "batch"]);
     let path = "/admin/explain/a";
     let status = |gateway: &Gateway, headers: &[(&str, &str)], peer| {
-        page(gateway, &head("GET", path, headers), from(peer)).unwrap().status()
+        asked(gateway, &head("GET", path, headers), from(peer)).status()
     };
     assert_eq!(status(&open, &[], HERE), StatusCode::NOT_FOUND);
     assert_eq!(status(&open, &[], "[::ffff:127.0.0.1]:9"), StatusCode::NOT_FOUND);
@@ -132,11 +137,12 @@ fn admin_pages_need_an_admins_key_or_a_client_on_this_machine_where_there_are_no
 fn pages_are_read_and_nothing_else_and_other_paths_are_left_to_others() {
     let gateway = fixture::gateway("main", ["public", "batch"]);
     for path in ["/healthz", "/readyz", "/metrics", "/v1/models", "/admin/explain/a"] {
-        let answer = page(&gateway, &head("POST", path, &[]), from(HERE)).unwrap();
+        let answer = asked(&gateway, &head("POST", path, &[]), from(HERE));
         assert_eq!(answer.status(), StatusCode::NOT_FOUND, "{path}");
     }
     for path in ["/", "/v1/modelsx", "/v1/chat/completions", "/admin/fleet", "/healthz/"] {
-        assert!(page(&gateway, &head("GET", path, &[]), from(HERE)).is_none(), "{path}");
+        let unknown = page(&gateway, &head("GET", path, &[]), from(HERE)).unwrap_err();
+        assert_eq!(unknown.reason, RefusalReason::UnknownEndpoint, "{path}");
     }
     let metrics = get(&gateway, "/metrics", &[]);
     assert!(metrics.headers()["content-type"].to_str().unwrap().starts_with("application/openm"));

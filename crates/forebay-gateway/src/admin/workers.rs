@@ -58,32 +58,30 @@ pub(crate) async fn workers(
     fleet: &Fleet,
     (head, body): (&Parts, Incoming),
     from: From,
-) -> Response<ReplyBody> {
-    let answered = async {
-        authorize(&gateway.rules(), head, from)?;
-        if head.uri.path() == FLEET {
-            return match head.method {
-                Method::GET | Method::HEAD => Ok(shown(fleet)),
-                _ => Err(unknown_endpoint()),
-            };
-        }
-        if head.method != Method::POST {
-            return Err(unknown_endpoint());
-        }
-        // A page of another site can't send this type without asking first.
-        let kind = head.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-        if !kind.is_some_and(|kind| kind.starts_with(b"application/json")) {
-            return Err(invalid("The body must be of the type application/json."));
-        }
-        let whole = timeout(TIME_MAX, Limited::new(body, BYTES_MAX).collect()).await;
-        let whole = whole.map_err(|_| Denial::plain(RefusalReason::BodyTimeout))?;
-        let body = whole.map_err(|_| Denial::plain(RefusalReason::BodyTooLarge))?.to_bytes();
-        act(fleet, head.uri.path(), &body)
-    };
-    match answered.await {
-        Ok(page) => answer(StatusCode::OK, "application/json", page.to_string()),
-        Err(denial) => denial.response(None),
+) -> Result<Response<ReplyBody>, Denial> {
+    authorize(&gateway.rules(), head, from)?;
+    if head.uri.path() == FLEET {
+        return match head.method {
+            Method::GET | Method::HEAD => Ok(page(&shown(fleet))),
+            _ => Err(unknown_endpoint()),
+        };
     }
+    if head.method != Method::POST {
+        return Err(unknown_endpoint());
+    }
+    // A page of another site can't send this type without asking first.
+    let kind = head.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    if !kind.is_some_and(|kind| kind.starts_with(b"application/json")) {
+        return Err(invalid("The body must be of the type application/json."));
+    }
+    let whole = timeout(TIME_MAX, Limited::new(body, BYTES_MAX).collect()).await;
+    let whole = whole.map_err(|_| Denial::plain(RefusalReason::BodyTimeout))?;
+    let body = whole.map_err(|_| Denial::plain(RefusalReason::BodyTooLarge))?.to_bytes();
+    act(fleet, head.uri.path(), &body).map(|state| page(&state))
+}
+
+fn page(page: &Value) -> Response<ReplyBody> {
+    answer(StatusCode::OK, "application/json", page.to_string())
 }
 
 /// Does what is asked for a worker; what became of it.

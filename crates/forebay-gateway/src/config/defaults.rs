@@ -28,7 +28,7 @@ pub const TABLES: [(&str, &str); 14] = [
     ("health", "How workers are probed. What is seen of their traffic counts too."),
     ("scrape", "How workers' own metrics are read."),
     ("progress", "Comment lines for streaming clients that wait. Without `interval_ms`, none."),
-    ("record", "The diary for `forebay replay` and `forebay explain`. Without `dir`, none."),
+    ("record", "The recordings for `forebay replay` and `forebay explain`. Without `dir`, none."),
     ("log", "The access log."),
     ("tickets", "The places that refused clients keep for their next attempt."),
     (
@@ -53,7 +53,7 @@ const fn word(
 }
 
 /// Every key that holds no number, in the order of the reference.
-pub const WORDS: [Word; 33] = [
+pub const WORDS: [Word; 34] = [
     word(
         "listen",
         "address",
@@ -103,6 +103,14 @@ pub const WORDS: [Word; 33] = [
         "none is sent: a client's own key is never passed on",
     ),
     word(
+        "pool",
+        "ask_usage",
+        "true or false: whether streams are made to tell their `usage`, which their clients then \
+         do not see unless they asked",
+        "bodies go to workers byte for byte, and the length of a token is learned only from \
+         clients that ask",
+    ),
+    word(
         "pool.tls",
         "ca",
         "a PEM file: who signs the workers' certificates",
@@ -133,7 +141,7 @@ pub const WORDS: [Word; 33] = [
     word("key", "admin", "true or false", "it does not open the admin API"),
     word("health", "path", "a path", "it is /health, as in vLLM and SGLang"),
     word("scrape", "path", "a path", "it is /metrics, as in vLLM and SGLang"),
-    word("record", "dir", "a folder", "nothing is recorded: a diary takes room on the disk"),
+    word("record", "dir", "a folder", "nothing is recorded: a recording takes room on the disk"),
     word("log", "access", "`off` or `json`", "it is `off`: names of tenants are personal data"),
     word("log", "file", "a file to append to", "it is standard error"),
     word(

@@ -58,6 +58,7 @@ pub(super) struct PoolTable {
     pub(super) dns: Vec<At<String>>,
     pub(super) headers: Vec<At<String>>,
     pub(super) key_file: Option<At<String>>,
+    pub(super) ask_usage: bool,
     pub(super) numbers: Numbers,
     pub(super) tls: Option<TlsTable>,
 }
@@ -257,6 +258,7 @@ fn pool(mut table: Section<'_>, found: &mut Gathered) -> PoolTable {
         dns: table.texts("dns", found),
         headers: table.texts("headers", found),
         key_file: table.text("key_file", found),
+        ask_usage: table.flag("ask_usage", found).is_some_and(|at| at.value),
         numbers: Numbers::read("pool", &mut table, found),
         tls: table.section("tls", found).map(|table| tls(table, "ca", found)),
     };

@@ -5,6 +5,7 @@
 //! what holds where nothing was said. The classes, tenants, the gate and limits are read by
 //! `forebay-service`, as the lab reads them.
 
+mod cautions;
 pub mod defaults;
 mod document;
 mod keys;
@@ -145,6 +146,9 @@ pub struct Pool {
     /// What is sent along with every request, for instance a key of the workers. Values are marked
     /// as sensitive.
     pub headers: HeaderMap,
+    /// Whether streams are made to tell their usage. It is taken out again for clients that did
+    /// not ask for it.
+    pub ask_usage: bool,
     /// With what TLS is spoken to workers whose URL says so.
     pub tls: PoolTls,
 }

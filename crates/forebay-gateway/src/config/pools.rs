@@ -87,6 +87,7 @@ fn pool(table: &PoolTable, folder: &Path, found: &mut Gathered) -> Pool {
         dns,
         dns_interval: numbers.millis(&keys::DNS_INTERVAL_MS),
         headers: headers(table, folder, found),
+        ask_usage: table.ask_usage,
     }
 }
 

@@ -12,7 +12,8 @@ impl Config {
     /// Where there is nothing, `new` can take its place as [`Config::numbered_as`] makes it.
     ///
     /// Everything else can be exchanged: classes, tenants, limits, the gate, keys, workers and how
-    /// they are reached, modes, timeouts, retries, probes, and the bounds on bodies.
+    /// they are spoken to, modes, timeouts, retries, probes, and the bounds on bodies; and what
+    /// [`Config::diff_for_newcomers`] says, in part.
     pub fn diff_needs_restart(&self, new: &Self) -> Vec<String> {
         let (was, is) = (&self.listen, &new.listen);
         let mut differences: Vec<String> = [
@@ -51,15 +52,34 @@ impl Config {
             if was.block_size != is.block_size {
                 differences.push(format!("`block_size` of the pool `{}`", was.name));
             }
-            if was.tls != is.tls {
-                differences.push(format!("[pool.tls] of the pool `{}`", was.name));
-            }
         }
         let known = |name: &str| self.service.classes.iter().any(|class| class.name == name);
         let added = new.service.classes.iter().filter(|class| !known(&class.name)).count();
         let classes_max = COUNTS.iter().find(|count| count.table == "class").map(|it| it.most);
         if classes_max.is_some_and(|most| self.service.classes.len() + added > most) {
             differences.push("the classes: too many have come and gone".to_owned());
+        }
+        differences
+    }
+
+    /// What `new` asks for that holds only of what begins later.
+    pub fn diff_for_newcomers(&self, new: &Self) -> Vec<String> {
+        let mut differences = Vec::new();
+        for (was, is) in self.pools.iter().zip(&new.pools) {
+            let (was_assumed, is_assumed) = (was.profile, is.profile);
+            let mut differs = |differs: bool, what: &str, until: &str| {
+                if differs {
+                    differences.push(format!("`{what}` of the pool `{}`, {until}", is.name));
+                }
+            };
+            let joined = "which workers that have joined keep until they join again";
+            let (was_kv, is_kv) = (was_assumed.kv_capacity, is_assumed.kv_capacity);
+            differs(was_kv != is_kv, "kv_capacity_tokens", joined);
+            let (was_batch, is_batch) = (was_assumed.batch_tokens_max, is_assumed.batch_tokens_max);
+            differs(was_batch != is_batch, "batch_tokens_max", joined);
+            differs(was_assumed.seqs_max != is_assumed.seqs_max, "seqs_max", joined);
+            let ratio = was.bytes_per_token.total_cmp(&is.bytes_per_token).is_ne();
+            differs(ratio, "bytes_per_token", "which by now is learned");
         }
         differences
     }

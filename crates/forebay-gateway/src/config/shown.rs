@@ -108,6 +108,9 @@ impl Page {
         self.number_if("kv_capacity_tokens", pool.profile.kv_capacity.map(|tokens| tokens.0))?;
         self.number("batch_tokens_max", pool.profile.batch_tokens_max.0)?;
         self.number("seqs_max", pool.profile.seqs_max)?;
+        if pool.ask_usage {
+            self.number("ask_usage", true)?;
+        }
         for name in pool.headers.keys() {
             writeln!(self.0, "# sent along: {name}")?;
         }

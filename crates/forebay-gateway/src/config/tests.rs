@@ -450,3 +450,17 @@ fn classes_and_tenants_keep_their_numbers_when_the_file_changes_under_a_running_
     // The same file again changes nothing.
     assert_eq!(new.clone().numbered_as(&new), new);
 }
+
+#[test]
+fn limits_that_hold_in_several_pools_apart_are_pointed_out() {
+    let tenant = "[[tenant]]\nname = \"t\"\nrequests_per_s_max = 5\n";
+    let key = format!("[[key]]\nsha256 = \"{DIGEST}\"\ntenant = \"t\"\n");
+    let pool =
+        |name: &str| format!("[[pool]]\nname = \"{name}\"\nmodels = [\"{name}\"]\nworker = []\n");
+    let cautions = |text: &str| parse(text).unwrap().cautions();
+    let (one, two) = (pool("a"), pool("a") + &pool("b"));
+    assert_eq!(cautions(&format!("{one}{tenant}{key}")), Vec::<String>::new());
+    assert_eq!(cautions(&two), Vec::<String>::new(), "nobody has limits");
+    let told = cautions(&format!("{two}{tenant}{key}"));
+    assert!(told.len() == 1 && told[0].contains("`t` hold in each of 2 pools"), "{told:?}");
+}

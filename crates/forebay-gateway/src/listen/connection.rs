@@ -5,7 +5,9 @@
 //! nobody who has something left to say on it.
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::future::{Future, poll_fn, ready};
+use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -208,7 +210,18 @@ where
     let mut connection = seat.desk.http2.serve_connection(TokioIo::new(io), service);
     let finish = http2::Connection::graceful_shutdown;
     // Whatever it was, hyper has told the client; and its streams end with it.
-    let _ = drive(&seat.pulse, &mut connection, finish, || false).await;
+    match drive(&seat.pulse, &mut connection, finish, || false).await {
+        Ended::Itself(Err(error)) if breaks_rules(&error) => {
+            count(&seat.desk.counts.bad_requests_total);
+        }
+        Ended::Itself(_) | Ended::Cut | Ended::TooSlow | Ended::Waits => {}
+    }
+}
+
+/// Whether an HTTP/2 connection ended because its client broke the rules, and did not only go.
+fn breaks_rules(error: &hyper::Error) -> bool {
+    let is_of_the_socket = error.source().is_some_and(<dyn Error>::is::<io::Error>);
+    !is_of_the_socket && !error.is_timeout()
 }
 
 /// How a connection ended.

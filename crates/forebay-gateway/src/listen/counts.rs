@@ -9,7 +9,7 @@ pub(crate) struct ConnectionCounts {
     pub(crate) open: AtomicUsize,
     /// Connections taken in.
     pub(crate) accepted_total: AtomicU64,
-    /// Connections turned away: too many, or too many of one peer.
+    /// Connections refused: too many, or too many of one peer.
     pub(crate) refused_total: AtomicU64,
     /// Connections that could not be taken in: no descriptor or no memory was left.
     pub(crate) accept_failed_total: AtomicU64,
@@ -21,7 +21,8 @@ pub(crate) struct ConnectionCounts {
     pub(crate) idle_timeouts_total: AtomicU64,
     /// Connections cut because the client did not read its answer.
     pub(crate) write_timeouts_total: AtomicU64,
-    /// Requests that were not HTTP, or broke its rules.
+    /// Requests that were not HTTP, broke its rules or its bounds, or asked for what no gateway
+    /// does; and HTTP/2 connections that ended for that.
     pub(crate) bad_requests_total: AtomicU64,
     /// Connections cut with a request on them because the time for stopping was over.
     pub(crate) cut_total: AtomicU64,

@@ -1,4 +1,4 @@
-//! Lets connections in, and turns away those for whom there is no room.
+//! Lets connections in, and refuses those for whom there is no room.
 //!
 //! Who comes when all places are taken hears so at once, and may come back. Leaving him in the
 //! backlog would be cheaper, but he would hang until somebody else goes, a health check of the
@@ -288,9 +288,9 @@ impl Door {
     }
 
     fn admit(&mut self, socket: StdStream, addr: SocketAddr) {
-        let Some(peer) = self.peer(addr.ip()) else { return self.turn_away(socket) };
+        let Some(peer) = self.peer(addr.ip()) else { return self.refuse(socket) };
         if self.counts.open.load(Ordering::Relaxed) >= self.connections_max {
-            return self.turn_away(socket);
+            return self.refuse(socket);
         }
         let index = self.emptiest();
         self.last = index;
@@ -298,7 +298,7 @@ impl Door {
         let place = Place::take(Arc::clone(&self.counts), Arc::clone(load), peer);
         match lane.sender.try_send(Newcomer { socket, addr, place }) {
             Ok(()) => count(&self.counts.accepted_total),
-            Err(back) => self.turn_away(back.into_inner().socket),
+            Err(back) => self.refuse(back.into_inner().socket),
         }
     }
 
@@ -322,7 +322,7 @@ impl Door {
 
     /// Says that there is no room. It takes a write that cannot block, and a short wait for the
     /// client to have read it, for a few at a time. Over TLS it would take a handshake.
-    fn turn_away(&self, mut socket: StdStream) {
+    fn refuse(&self, mut socket: StdStream) {
         count(&self.counts.refused_total);
         if self.speaks_tls {
             return;

@@ -82,6 +82,11 @@ impl Stop {
         });
     }
 
+    /// Asks for a stop where none was asked for.
+    pub(crate) fn begin(&self) {
+        self.advance(Phase::Unready);
+    }
+
     /// The stage.
     pub(crate) fn phase(&self) -> Phase {
         self.0.borrow().phase
@@ -134,6 +139,15 @@ mod tests {
         stop.ask();
         stop.reached(Phase::Draining).await;
         assert_eq!(stop.phase(), Phase::Ended);
+    }
+
+    #[test]
+    fn beginning_twice_hurries_nobody() {
+        let stop = Stop::default();
+        stop.begin();
+        stop.begin();
+        assert_eq!(stop.phase(), Phase::Unready);
+        assert!(!stop.0.borrow().hurried);
     }
 
     #[test]

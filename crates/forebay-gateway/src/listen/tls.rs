@@ -36,7 +36,7 @@ pub(crate) struct TlsFiles {
 pub(crate) struct TlsClients {
     /// The authorities of client certificates, in PEM.
     pub(crate) authorities: PathBuf,
-    /// Whether clients without a certificate are turned away.
+    /// Whether clients without a certificate are refused.
     pub(crate) required: bool,
 }
 

@@ -64,7 +64,8 @@ macro_rules! metrics {
 metrics! {
     OFFERED = Counter "requests_offered" "" POOL_CLASS;
         "Requests that came. One that spills is offered to both pools. Without a pool and a class \
-         are those that were turned away before either was known."
+         are those that ended before either was known: refused, on a path that there is not, or \
+         given up while their body came."
         "Compare its rate with that of completed requests: a lasting difference is overload."
     DISPATCHED = Counter "requests_dispatched" "" POOL_CLASS;
         "Requests that were sent to a worker, each counted once."
@@ -188,7 +189,7 @@ metrics! {
         "0 takes the gateway out of its load balancer."
     CONNECTIONS = Gauge "connections_open" "" &[];
         "Connections of clients that are open."
-        "Near `connections_max`, newcomers are turned away."
+        "Near `connections_max`, newcomers are refused."
     ACCEPTED = Counter "connections_accepted" "" &[];
         "Connections of clients that were taken in."
         "Far more than requests: clients do not keep their connections."
@@ -196,7 +197,8 @@ metrics! {
         "Connections and requests that went wrong before anybody could read them, by reason: \
          `refused` (too many connections), `accept_failed` (no descriptor), `handshake_failed`, \
          `header_timeout`, `idle_timeout`, `write_timeout` (the client does not read), \
-         `bad_request`, `cut` (at the end of a stop)."
+         `bad_request` (no HTTP, headers above their bounds, or a method that nobody serves), \
+         `cut` (at the end of a stop)."
         "`refused` and `accept_failed` turn clients away: raise the limit on connections or \
          descriptors. The others are clients' doing."
     LOG_DROPPED = Counter "access_log_dropped" "" &[];

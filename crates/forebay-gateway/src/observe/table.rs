@@ -14,7 +14,7 @@ pub(super) struct Table {
     pub(super) classes: Vec<Arc<str>>,
     /// Names of tenants, in the order of their numbers.
     pub(super) tenants: Vec<Arc<str>>,
-    /// Of requests that were turned away before their pool and class were known.
+    /// Of requests that ended before their pool and class were known.
     pub(super) outside: Arc<Series>,
     /// By pool, then by class.
     series: Vec<Arc<Series>>,

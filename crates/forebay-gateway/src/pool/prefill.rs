@@ -98,7 +98,7 @@ impl Prefills {
         };
         match input {
             Input::FirstToken(request) | Input::Prefilled(request) => self.seen(now, *request),
-            Input::Finished(request, Outcome::Rejected | Outcome::Broke) => {
+            Input::Finished(request, Outcome::Backpressure | Outcome::Broke) => {
                 self.leave(*request);
             }
             Input::Finished(request, _) | Input::Abandoned(request) => self.gone(*request),
@@ -261,7 +261,7 @@ mod tests {
     fn nothing_is_left_of_requests_that_are_over_whatever_their_end() {
         let mut prefills = line(&[true, true, true, true]);
         let finished = |nth, outcome| Input::Finished(RequestId(nth), outcome);
-        prefills.hear(Moment::START, &finished(0, Outcome::Rejected));
+        prefills.hear(Moment::START, &finished(0, Outcome::Backpressure));
         prefills.hear(Moment::START, &finished(0, Outcome::ClientFault));
         prefills.hear(Moment::START, &finished(1, Outcome::BrokeMidStream));
         prefills.hear(Moment::START, &Input::Abandoned(RequestId(2)));

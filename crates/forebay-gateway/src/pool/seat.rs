@@ -126,7 +126,10 @@ impl Seat {
 
     /// The worker was of no use before the first byte: another decision comes.
     pub(crate) fn try_elsewhere(&self, outcome: Outcome) {
-        debug_assert!(matches!(outcome, Outcome::Rejected | Outcome::Broke), "no byte was sent");
+        debug_assert!(
+            matches!(outcome, Outcome::Backpressure | Outcome::Broke),
+            "no byte was sent"
+        );
         let state = self.pool.lock();
         // A decision that lies there unread says that the core knows: the worker has left.
         if !self.has_news() {

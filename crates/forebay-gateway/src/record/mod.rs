@@ -1,4 +1,4 @@
-//! Keeps a diary of every pool's core, which decides the same again when it is replayed.
+//! Records every pool's core, so that a replay decides the same again.
 //!
 //! | module | answers |
 //! |---|---|
@@ -23,8 +23,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use forebay_core::{Input, Moment, Output, Settings, WORDS_VERSION};
-use forebay_wire::recording::{Header, Kind, RecordingError};
+use forebay_core::{Input, Moment, Output};
+use forebay_service::Start;
+use forebay_wire::recording::{Kind, RecordingError};
 
 use crate::clock::Clock;
 use crate::pool::Diary;
@@ -37,21 +38,6 @@ pub struct UnwritableRecording {
     file: PathBuf,
     what: String,
     remedy: &'static str,
-}
-
-/// What a pool's core begins with.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Start<'a> {
-    /// The pool's name.
-    pub(crate) pool: &'a str,
-    /// The core's settings.
-    pub(crate) settings: &'a Settings,
-    /// Its seed.
-    pub(crate) seed: u64,
-    /// The names of the classes, in the order of their numbers.
-    pub(crate) classes: &'a [String],
-    /// The names of the tenants, in the order of their numbers.
-    pub(crate) tenants: &'a [String],
 }
 
 /// The recordings of one run.
@@ -92,21 +78,12 @@ impl Recordings {
     /// Begins the recording of the next pool, in the order of their numbers.
     pub(crate) fn begin(
         &mut self,
+        pool: &str,
         start: &Start<'_>,
     ) -> Result<Box<dyn Diary>, UnwritableRecording> {
-        let name = folder::file_name(self.began, self.states.len(), start.pool);
+        let name = folder::file_name(self.began, self.states.len(), pool);
         let file = self.folder.join(name);
-        let mut settings = Vec::new();
-        start.settings.to_words(&mut settings);
-        let header = Header {
-            words_version: WORDS_VERSION,
-            program: concat!("forebay ", env!("CARGO_PKG_VERSION")).to_owned(),
-            seed: start.seed,
-            settings,
-            classes: start.classes.to_vec(),
-            tenants: start.tenants.to_vec(),
-        };
-        let begun = writer::begin(&file, &header, self.bytes_max);
+        let begun = writer::begin(&file, &start.header(), self.bytes_max);
         let (recording, writer) = begun.map_err(|error| UnwritableRecording {
             file,
             what: format!("the recording can't be begun: {error}"),

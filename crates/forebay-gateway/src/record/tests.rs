@@ -40,13 +40,12 @@ fn recorded(folder: &Folder, bytes_max: u64) -> (Recordings, Arc<Pool>) {
     let clock = Clock::start();
     let mut recordings = Recordings::prepare(&folder.0, bytes_max, 1, &clock).unwrap();
     let start = Start {
-        pool: "main",
         settings: &fixture::settings(),
         seed: 7,
         classes: &["public".to_owned(), "batch".to_owned()],
         tenants: &["city".to_owned()],
     };
-    let diary = recordings.begin(&start).unwrap();
+    let diary = recordings.begin("main", &start).unwrap();
     (recordings, fixture::pool("main", clock, Some(diary)))
 }
 
@@ -206,8 +205,8 @@ fn a_folder_that_can_not_be_written_is_refused_with_a_remedy() {
     let folder = Folder::new("small");
     let mut recordings = Recordings::prepare(&folder.0, 10, 1, &clock).unwrap();
     let settings = fixture::settings();
-    let start = Start { pool: "a", settings: &settings, seed: 7, classes: &[], tenants: &[] };
-    let error = recordings.begin(&start).err().unwrap().to_string();
+    let start = Start { settings: &settings, seed: 7, classes: &[], tenants: &[] };
+    let error = recordings.begin("a", &start).err().unwrap().to_string();
     assert!(error.contains("hint: allow the recordings more bytes"), "{error}");
     assert!(folder.files().is_empty(), "no draft is left");
 }

@@ -11,6 +11,7 @@ use forebay_core::{Moment, Outcome, RefusalReason, Tokens};
 use forebay_wire::answer::{BodyScan, Usage};
 use forebay_wire::openai::Endpoint;
 use forebay_wire::sse::StreamScan;
+use forebay_wire::unasked::UnaskedUsage;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use http::response::Parts;
@@ -136,6 +137,8 @@ impl Scan {
 pub(super) struct Begun {
     /// Has read the first piece.
     pub(super) scan: Scan,
+    /// Takes out what its client did not ask for.
+    pub(super) unasked: Option<UnaskedUsage>,
     pub(super) status: StatusCode,
     pub(super) first: Option<Bytes>,
     pub(super) rest: Incoming,
@@ -149,6 +152,7 @@ pub(crate) struct RelayBody {
     /// Gone once the account is closed.
     account: Option<Account>,
     scan: Scan,
+    unasked: Option<UnaskedUsage>,
     status: StatusCode,
     first: Option<Bytes>,
     rest: Incoming,
@@ -184,6 +188,7 @@ impl RelayBody {
         Self {
             account: Some(account),
             scan: begun.scan,
+            unasked: begun.unasked,
             status: begun.status,
             first: begun.first,
             rest: begun.rest,
@@ -205,8 +210,10 @@ impl RelayBody {
         if account.seat().poll_news(cx).is_ready() {
             return Poll::Ready(Some(self.overtaken(cx)));
         }
-        if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(Ok(self.pass(first))));
+        if let Some(first) = self.first.take()
+            && let Some(piece) = self.pass(first)
+        {
+            return Poll::Ready(Some(Ok(piece)));
         }
         loop {
             let Poll::Ready(frame) = Pin::new(&mut self.rest).poll_frame(cx) else {
@@ -217,7 +224,9 @@ impl RelayBody {
                 Some(Ok(frame)) => {
                     let Ok(piece) = frame.into_data() else { continue };
                     self.scan.feed(&piece);
-                    return Poll::Ready(Some(Ok(self.pass(piece))));
+                    if let Some(piece) = self.pass(piece) {
+                        return Poll::Ready(Some(Ok(piece)));
+                    }
                 }
                 Some(Err(_)) => {
                     return Poll::Ready(Some(self.break_off(RefusalReason::UpstreamFailed)));
@@ -237,9 +246,9 @@ impl RelayBody {
         }
     }
 
-    /// Passes a piece on. Whoever knows the length does not ask for more after the last one, so the
-    /// end is taken note of with it.
-    fn pass(&mut self, piece: Bytes) -> Bytes {
+    /// Passes a piece on, or what its client should see of it. Whoever knows the length does not
+    /// ask for more after the last one, so the end is taken note of with it.
+    fn pass(&mut self, piece: Bytes) -> Option<Bytes> {
         self.owed.set(false);
         self.note();
         if self.rest.is_end_stream() && !self.ends_too_soon() {
@@ -251,7 +260,12 @@ impl RelayBody {
             self.reported = 1;
             account.seat().first_token();
         }
-        piece
+        let Some(unasked) = &mut self.unasked else { return Some(piece) };
+        let mut seen = unasked.feed(&piece);
+        if self.account.is_none() {
+            seen.extend(unasked.finish());
+        }
+        Some(Bytes::from(seen)).filter(|seen| !seen.is_empty())
     }
 
     /// Takes note of a piece that was read and is about to be passed on.
@@ -300,7 +314,8 @@ impl RelayBody {
             return Some(self.break_off(RefusalReason::UpstreamFailed));
         }
         self.close();
-        None
+        let held = self.unasked.as_mut().map(UnaskedUsage::finish).unwrap_or_default();
+        (!held.is_empty()).then(|| Ok(Bytes::from(held)))
     }
 
     /// Whether what looks like an end is none: some workers close the connection when they die.

@@ -28,8 +28,9 @@ pub(super) struct Classified {
 }
 
 /// Says what a request is.
-pub(super) fn classify(taken: &Taken, record: &mut Record) -> Result<Classified, Denial> {
-    let scanned = openai::scan(taken.endpoint, &taken.body).map_err(|bad| {
+pub(super) fn classify(taken: &mut Taken, record: &mut Record) -> Result<Classified, Denial> {
+    let body = taken.body.clone();
+    let scanned = openai::scan(taken.endpoint, &body).map_err(|bad| {
         let detail = format!("The body can't be read, at byte {}: {}.", bad.at, bad.what);
         Denial::because(RefusalReason::InvalidRequest, detail)
     })?;
@@ -48,6 +49,7 @@ pub(super) fn classify(taken: &Taken, record: &mut Record) -> Result<Classified,
     record.tenant = Some(classified.arrival.tenant);
     record.stream = scanned.stream;
     record.prompt = classified.arrival.prompt;
+    taken.ask_usage = scanned.ask_usage;
     Ok(classified)
 }
 

@@ -17,6 +17,9 @@ use crate::tickets;
 /// Longest name of its own that a client may give a request, in bytes.
 const NAME_BYTES_MAX: usize = 128;
 
+/// nginx's word for whether it keeps an answer back.
+const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
 /// Headers that belong to one connection, or say where it goes.
 const HOP: [HeaderName; 11] = [
     CONNECTION,
@@ -132,6 +135,12 @@ pub(super) fn to_client(headers: &mut HeaderMap) {
     if let Some(length) = length {
         headers.insert(CONTENT_LENGTH, length);
     }
+}
+
+/// Asks a proxy before the gateway to pass a stream on as it comes. nginx keeps it back by default
+/// where it speaks HTTP/1.0 to us, until its end; others do not know the header.
+pub(super) fn unbuffered(headers: &mut HeaderMap) {
+    headers.entry(X_ACCEL_BUFFERING).or_insert(HeaderValue::from_static("no"));
 }
 
 fn hop_by_hop(headers: &mut HeaderMap) {

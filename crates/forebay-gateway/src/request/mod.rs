@@ -32,7 +32,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use forebay_core::{Moment, RefusalReason};
-use forebay_wire::openai::Endpoint;
+use forebay_wire::openai::{Endpoint, Splice};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
@@ -47,6 +47,7 @@ pub(crate) use body::ReplyBody;
 pub(crate) use decide::Retries;
 use head::Head;
 use progress::Work;
+use settle::Visitor;
 pub(crate) use settle::{Account, Ending, Record};
 
 /// Carries a request's name, both ways.
@@ -73,6 +74,9 @@ pub(crate) struct Taken {
     pub(crate) load: Load,
     pub(crate) identity: Identity,
     pub(crate) arrived: Moment,
+    /// The change to its body that makes a worker tell the usage of its stream, where its client
+    /// does not ask for it.
+    pub(crate) ask_usage: Option<Splice>,
     /// When it was first offered, perhaps long before, in an earlier attempt of its client.
     pub(crate) first_arrived: Moment,
     /// Whom to tell that it waits.
@@ -83,54 +87,66 @@ pub(crate) struct Taken {
 ///
 /// The future that waits is small: what is done before lies in a box that is gone by then.
 pub(crate) fn serve(
-    gateway: Arc<Gateway>,
+    gateway: &Arc<Gateway>,
     request: Request<Incoming>,
     (from, patience): (From, Patience),
-) -> impl Future<Output = Response<ReplyBody>> + Send {
-    let arrived = gateway.clock.now();
+) -> impl Future<Output = Response<ReplyBody>> + Send + use<> {
     let (mut head, body) = request.into_parts();
-    let name = Arc::<str>::from(head::name(&mut head.headers, &gateway));
-    let mut record = Record::new(arrived, Arc::clone(&name));
     let endpoint = Endpoint::from_path(head.uri.path());
-    record.endpoint = endpoint;
-    record.trace = Trace::begin(gateway.observe.tracer(), &head);
-    let way = Box::pin(way(Arc::clone(&gateway), (head, body), (from, patience), record));
+    let mut visitor = Visitor::new(gateway, &mut head, endpoint);
+    visitor.record.trace = Trace::begin(gateway.observe.tracer(), &head);
+    let name = Arc::clone(&visitor.name);
+    let way = Box::pin(way((head, body), (from, patience), visitor));
     async move {
         let response = match way.await {
             Ok(work) => work.await,
             Err(denied) => {
-                let (denial, record) = *denied;
-                gateway.observe.ended(&record.denied(&denial, gateway.clock.now()));
-                denial.response(endpoint)
+                let (denial, visitor) = *denied;
+                visitor.deny(&denial)
             }
         };
         named(response, &name)
     }
 }
 
-/// The way of a request to the core. A denial on it comes back with the record so far.
+/// Answers a request that is for none of the inference endpoints with a denial, and counts it
+/// among those that no pool ever saw.
+pub(crate) fn deny(
+    gateway: &Arc<Gateway>,
+    mut head: Parts,
+    denial: &Denial,
+) -> Response<ReplyBody> {
+    let visitor = Visitor::new(gateway, &mut head, None);
+    let name = Arc::clone(&visitor.name);
+    named(visitor.deny(denial), &name)
+}
+
+/// The way of a request to the core. A denial on it comes back with whom it is for.
 async fn way(
-    gateway: Arc<Gateway>,
+    request: (Parts, Incoming),
+    from: (From, Patience),
+    mut visitor: Visitor,
+) -> Result<Work, Box<(Denial, Visitor)>> {
+    match offered(request, from, &mut visitor).await {
+        Ok(work) => Ok(work),
+        Err(denial) => Err(Box::new((denial, visitor))),
+    }
+}
+
+async fn offered(
     (head, body): (Parts, Incoming),
     (from, patience): (From, Patience),
-    mut record: Record,
-) -> Result<Work, Box<(Denial, Record)>> {
+    visitor: &mut Visitor,
+) -> Result<Work, Denial> {
+    let gateway = Arc::clone(&visitor.gateway);
     let rules = gateway.rules();
-    let arrived = record.arrived;
-    let Some(endpoint) = record.endpoint.filter(|_| head.method == Method::POST) else {
-        return Err(Box::new((Denial::plain(RefusalReason::UnknownEndpoint), record)));
-    };
-    let identity = match authenticate::identity(&head.headers, &rules) {
-        Ok(identity) => identity,
-        Err(denial) => return Err(Box::new((denial, record))),
-    };
-    let accepted = accept::body(body, &head.headers, &rules, &gateway.held).await;
-    let (body, load) = match accepted {
-        Ok(accepted) => accepted,
-        Err(denial) => return Err(Box::new((denial, record))),
-    };
-    record.body_bytes = body.len() as u64;
-    let taken = Taken {
+    let endpoint = visitor.record.endpoint.filter(|_| head.method == Method::POST);
+    let endpoint = endpoint.ok_or_else(|| Denial::plain(RefusalReason::UnknownEndpoint))?;
+    let identity = authenticate::identity(&head.headers, &rules)?;
+    let (body, load) = accept::body(body, &head.headers, &rules, &gateway.held).await?;
+    let arrived = visitor.record.arrived;
+    visitor.record.body_bytes = body.len() as u64;
+    let mut taken = Taken {
         gateway,
         rules,
         lane: from.lane,
@@ -140,14 +156,12 @@ async fn way(
         load,
         identity,
         arrived,
+        ask_usage: None,
         first_arrived: arrived,
         patience,
     };
-    let classified = match classify::classify(&taken, &mut record) {
-        Ok(classified) => classified,
-        Err(denial) => return Err(Box::new((denial, record))),
-    };
-    Ok(progress::offer(taken, classified, record))
+    let classified = classify::classify(&mut taken, &mut visitor.record)?;
+    Ok(progress::offer(taken, classified, visitor.seated()))
 }
 
 fn named(mut response: Response<ReplyBody>, name: &str) -> Response<ReplyBody> {

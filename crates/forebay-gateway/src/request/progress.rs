@@ -20,7 +20,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::body::{BrokenOff, ReplyBody};
 use super::classify::Classified;
-use super::{Record, Taken, decide, relay};
+use super::{Record, Taken, decide, head, relay};
 use crate::clock::Clock;
 
 /// Most bytes of a worker's refusal that is passed on as an event.
@@ -66,6 +66,7 @@ async fn commented(
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    head::unbuffered(headers);
     response
 }
 

@@ -11,18 +11,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use forebay_core::{Outcome, RefusalReason};
+use forebay_wire::openai::Splice;
+use forebay_wire::unasked::UnaskedUsage;
 use http::uri::PathAndQuery;
 use http::{Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::body::{Begun, RelayBody, ReplyBody, Scan};
 use super::{Account, Taken, decide, head};
 use crate::otel::Sent;
 use crate::refuse::Denial;
 use crate::workers::Worker;
-use crate::workers::connect::Connection;
+use crate::workers::connect::{Connection, Manner};
 
 /// Gets an answer for a request that has its seat: from whichever worker gives one.
 #[expect(
@@ -35,8 +37,11 @@ pub(super) fn relay(
 ) -> impl Future<Output = Response<ReplyBody>> + Send {
     async move {
         let mut faults = 0;
+        let ends_by = ends_by(&taken);
         loop {
-            let worker = match decide::decide(&mut account, &mut taken).await {
+            let decided = timeout_at(ends_by, decide::decide(&mut account, &mut taken)).await;
+            let too_late = |_| Err(Denial::plain(RefusalReason::WaitedTooLong));
+            let worker = match decided.unwrap_or_else(too_late) {
                 Ok(worker) => worker,
                 Err(denial) => {
                     account.deny(&denial, None);
@@ -44,13 +49,13 @@ pub(super) fn relay(
                 }
             };
             // In a box, since most of what it needs room for is not there while the request waits.
-            let attempt = Box::pin(attempt(&taken, &mut account, &worker, faults)).await;
+            let attempt = Box::pin(attempt(&taken, &mut account, &worker, (faults, ends_by))).await;
             if let Some(how) = attempt.failure() {
                 account.record.trace.left(&taken.gateway.clock, how);
             }
             match attempt {
                 Attempt::Answer(answer) => return pass_on(account, &taken, worker, *answer),
-                Attempt::Backpressure => account.seat().try_elsewhere(Outcome::Rejected),
+                Attempt::Backpressure => account.seat().try_elsewhere(Outcome::Backpressure),
                 // Its worker has left, and the next decision is here.
                 Attempt::Lost => {}
                 Attempt::Broke(why) => {
@@ -65,6 +70,12 @@ pub(super) fn relay(
                         return denial.response(Some(taken.endpoint));
                     }
                     account.seat().try_elsewhere(Outcome::Broke);
+                }
+                Attempt::TooLate => {
+                    // Its time is over, and the worker had perhaps only the last of it: no fault.
+                    let denial = Denial::plain(RefusalReason::UpstreamTimeout);
+                    account.deny(&denial, None);
+                    return denial.response(Some(taken.endpoint));
                 }
                 Attempt::Silent => {
                     let denial = Denial::plain(RefusalReason::UpstreamTimeout);
@@ -88,6 +99,14 @@ enum Attempt {
     Broke(&'static str),
     /// It did not answer in time.
     Silent,
+    /// The time is over that a request may take in all.
+    TooLate,
+}
+
+/// When a request has taken as long as it may, from its arrival on.
+fn ends_by(taken: &Taken) -> Instant {
+    let clock = taken.gateway.clock;
+    Instant::from_std(clock.instant(taken.arrived)) + taken.rules.timeouts.total
 }
 
 impl Attempt {
@@ -99,6 +118,7 @@ impl Attempt {
             Self::Lost => Some("lost"),
             Self::Broke(_) => Some("broke"),
             Self::Silent => Some("silent"),
+            Self::TooLate => Some("too_late"),
         }
     }
 }
@@ -106,6 +126,8 @@ impl Attempt {
 /// An answer whose first piece is here.
 struct Answer {
     head: http::response::Parts,
+    /// Whether its worker was made to tell more than its client asked for.
+    unasked: bool,
     scan: Scan,
     first: Option<Bytes>,
     rest: Incoming,
@@ -116,15 +138,19 @@ async fn attempt(
     taken: &Taken,
     account: &mut Account,
     worker: &Arc<Worker>,
-    faults: u32,
+    (faults, ends_by): (u32, Instant),
 ) -> Attempt {
+    let (rules, pool) = (&taken.rules, usize::from(account.seat().pool().id.0));
+    let asks = rules.ask_usage.get(pool).copied().unwrap_or(false);
+    let splice = taken.ask_usage.as_ref().filter(|_| asks);
     let told = account.record.trace.sent(&taken.gateway.clock, &worker.name);
+    let request = |manner: &Manner| request_for(taken, worker, (manner, &told), splice);
     let begin = async {
         let within = taken.rules.timeouts.connect;
         let Ok(mut connection) = worker.connect(taken.lane, within).await else {
             return Attempt::Broke("it can't be connected to");
         };
-        let mut sent = connection.send(request_for(taken, worker, &told)).await;
+        let mut sent = connection.send(request(&connection.manner)).await;
         if sent.is_err() && connection.reused {
             // An idle connection that the worker was closing: that says nothing of the worker.
             worker.idle.close();
@@ -132,20 +158,23 @@ async fn attempt(
                 return Attempt::Broke("it can't be connected to any more");
             };
             connection = newer;
-            sent = connection.send(request_for(taken, worker, &told)).await;
+            sent = connection.send(request(&connection.manner)).await;
         }
         let Ok(response) = sent else { return Attempt::Broke("it closed the connection") };
         worker.alive(taken.gateway.clock.now());
-        judge(taken, response, connection, faults).await
+        judge(taken, response, (connection, splice.is_some()), faults).await
     };
-    within(taken.rules.timeouts.first_byte, account, begin).await
+    let (first_byte, left) =
+        (taken.rules.timeouts.first_byte, ends_by.saturating_duration_since(Instant::now()));
+    let late = if left < first_byte { Attempt::TooLate } else { Attempt::Silent };
+    within((left.min(first_byte), late), account, begin).await
 }
 
 /// Looks at the head of a response, and waits for its first piece.
 async fn judge(
     taken: &Taken,
     response: Response<Incoming>,
-    connection: Connection,
+    (connection, unasked): (Connection, bool),
     faults: u32,
 ) -> Attempt {
     let (head, mut rest) = response.into_parts();
@@ -175,17 +204,19 @@ async fn judge(
     if faults == 0 && head.status.is_success() && scan.failed() {
         return Attempt::Broke("it failed before the first token");
     }
-    Attempt::Answer(Box::new(Answer { head, scan, first, rest, connection }))
+    Attempt::Answer(Box::new(Answer { head, unasked, scan, first, rest, connection }))
 }
 
-/// Does something within a bound of time, or until the request's worker is lost.
+/// Does something within a bound of time, after which it is `late`, or until the request's worker
+/// is lost.
 async fn within(
-    time: Duration,
+    (time, late): (Duration, Attempt),
     account: &mut Account,
     act: impl Future<Output = Attempt>,
 ) -> Attempt {
     let mut act = pin!(act);
     let mut time = pin!(sleep(time));
+    let mut late = Some(late);
     poll_fn(|cx| {
         if let Poll::Ready(attempt) = act.as_mut().poll(cx) {
             return Poll::Ready(attempt);
@@ -193,19 +224,25 @@ async fn within(
         if account.seat().poll_news(cx).is_ready() {
             return Poll::Ready(Attempt::Lost);
         }
-        Pin::as_mut(&mut time).poll(cx).map(|()| Attempt::Silent)
+        Pin::as_mut(&mut time).poll(cx).map(|()| late.take().unwrap_or(Attempt::Silent))
     })
     .await
 }
 
-/// The request as the worker gets it: the same bytes, its own host, and nothing of the client's
-/// connection.
-fn request_for(taken: &Taken, worker: &Worker, told: &Sent) -> Request<Full<Bytes>> {
-    let mut request = Request::new(Full::new(taken.body.clone()));
+/// The request as the worker gets it: the same bytes, but for what the pool is meant to ask; its
+/// own host, and nothing of the client's connection.
+fn request_for(
+    taken: &Taken,
+    worker: &Worker,
+    (manner, told): (&Manner, &Sent),
+    splice: Option<&Splice>,
+) -> Request<Full<Bytes>> {
+    let spliced = splice.map(|splice| Bytes::from(splice.apply(&taken.body)));
+    let mut request = Request::new(Full::new(spliced.unwrap_or_else(|| taken.body.clone())));
     *request.method_mut() = taken.head.method.clone();
     *request.uri_mut() = uri(taken.head.path.as_ref(), &worker.url.path_prefix);
     let keyed = !taken.rules.keys.is_empty();
-    *request.headers_mut() = head::to_worker(&taken.head.headers, &worker.headers, keyed);
+    *request.headers_mut() = head::to_worker(&taken.head.headers, &manner.headers, keyed);
     request.headers_mut().insert(http::header::HOST, worker.authority.clone());
     told.mark(request.headers_mut());
     request
@@ -227,7 +264,7 @@ fn pass_on(
     worker: Arc<Worker>,
     answer: Answer,
 ) -> Response<ReplyBody> {
-    let Answer { mut head, scan, first, rest, connection } = answer;
+    let Answer { mut head, unasked, scan, first, rest, connection } = answer;
     account.record.first_byte = Some(taken.gateway.clock.now());
     account.record.status = head.status.as_u16();
     account.unload();
@@ -235,9 +272,12 @@ fn pass_on(
     if matches!(scan, Scan::Events(_)) {
         // One that breaks off ends in an error of ours, which its length knows nothing of.
         head.headers.remove(http::header::CONTENT_LENGTH);
+        head::unbuffered(&mut head.headers);
     }
+    let unasked = unasked && matches!(scan, Scan::Events(_));
     let begun = Begun {
         scan,
+        unasked: unasked.then(UnaskedUsage::default),
         status: head.status,
         first,
         rest,

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use forebay_core::{ClassId, Moment, Outcome, PoolId, RefusalReason, Span, TenantId, Tokens};
 use forebay_wire::answer::Usage;
 use forebay_wire::openai::Endpoint;
+use http::Response;
+use http::request::Parts;
 
+use super::{ReplyBody, head};
 use crate::gateway::{Gateway, Load};
 use crate::otel::Trace;
 use crate::pool::Seat;
@@ -122,14 +125,53 @@ impl Record {
             trace: Trace::default(),
         }
     }
+}
 
-    /// The record of a request that was denied.
-    pub(super) fn denied(mut self, denial: &Denial, now: Moment) -> Self {
-        self.ended = now;
-        self.status = denial.reason.status();
-        self.retry_after = denial.retry_after;
-        self.ending = Ending::Denied(denial.reason);
-        self
+/// A request that no core knows of yet, and perhaps none ever will. Whatever becomes of it before
+/// one does is counted, once; also that its client goes away while it sends.
+pub(super) struct Visitor {
+    pub(super) gateway: Arc<Gateway>,
+    pub(super) name: Arc<str>,
+    pub(super) record: Record,
+    /// A core is about to know of it.
+    seated: bool,
+}
+
+impl Visitor {
+    /// One that has come now, under its client's name or a new one.
+    pub(super) fn new(
+        gateway: &Arc<Gateway>,
+        head: &mut Parts,
+        endpoint: Option<Endpoint>,
+    ) -> Self {
+        let name: Arc<str> = Arc::from(head::name(&mut head.headers, gateway));
+        let record = Record::new(gateway.clock.now(), Arc::clone(&name));
+        let record = Record { endpoint, ..record };
+        Self { gateway: Arc::clone(gateway), name, record, seated: false }
+    }
+
+    /// Its record, for the account that a core opens for it.
+    pub(super) fn seated(&mut self) -> Record {
+        self.seated = true;
+        let nothing = Record::new(self.record.arrived, Arc::clone(&self.name));
+        std::mem::replace(&mut self.record, nothing)
+    }
+
+    /// It is answered with a denial.
+    pub(super) fn deny(mut self, denial: &Denial) -> Response<ReplyBody> {
+        self.record.status = denial.reason.status();
+        self.record.retry_after = denial.retry_after;
+        self.record.ending = Ending::Denied(denial.reason);
+        denial.response(self.record.endpoint)
+    }
+}
+
+impl Drop for Visitor {
+    fn drop(&mut self) {
+        if !self.seated {
+            self.record.ended = self.gateway.clock.now();
+            self.gateway.observe.ended(&self.record);
+        }
     }
 }
 

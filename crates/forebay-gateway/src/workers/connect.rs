@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use http::header::HeaderMap;
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -29,6 +30,15 @@ use crate::config::{PoolTls, WorkerUrl};
 const IDLE_MAX: Duration = Duration::from_secs(4);
 /// Most idle connections that are kept to one worker, on each lane.
 const IDLE_CONNECTIONS_MAX: usize = 1024;
+
+/// How a worker is spoken to.
+#[derive(Debug, Default)]
+pub(crate) struct Manner {
+    /// What is sent along with every request, for instance a key of its own.
+    pub(crate) headers: HeaderMap,
+    /// How TLS is spoken to it, where it is.
+    pub(crate) tls: Option<WorkerTls>,
+}
 
 /// How TLS is spoken to a worker.
 #[derive(Clone)]
@@ -60,10 +70,31 @@ impl WorkerTls {
         if !url.tls {
             return Ok(None);
         }
+        Self::with(Self::config(meant)?, meant, url).map(Some)
+    }
+
+    /// The same with files that were read already, for a worker whose URL says so.
+    pub(crate) fn with(
+        config: Arc<rustls::ClientConfig>,
+        meant: &PoolTls,
+        url: &WorkerUrl,
+    ) -> Result<Self, WorkerTlsError> {
+        // The name that is checked is the one that was configured, not the address behind it.
+        let name = meant.server_name.clone().unwrap_or_else(|| named_host(url));
+        let server_name = ServerName::try_from(name)
+            .map_err(|bad| unusable(Path::new(&url.to_string()), &bad))?;
+        Ok(Self { config, server_name })
+    }
+
+    /// What holds for all workers of a pool, with its files read anew.
+    pub(crate) fn config(meant: &PoolTls) -> Result<Arc<rustls::ClientConfig>, WorkerTlsError> {
         let mut roots = RootCertStore::empty();
         if let Some(file) = &meant.ca {
             for certificate in certificates(file)? {
                 roots.add(certificate).map_err(|bad| unusable(file, &bad))?;
+            }
+            if roots.is_empty() {
+                return Err(unusable(file, &"it holds no certificate"));
             }
         } else {
             let found = rustls_native_certs::load_native_certs();
@@ -84,11 +115,15 @@ impl WorkerTls {
             }
         };
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        let name = meant.server_name.clone().unwrap_or_else(|| url.host.clone());
-        let server_name = ServerName::try_from(name)
-            .map_err(|bad| unusable(Path::new(&url.to_string()), &bad))?;
-        Ok(Some(Self { config: Arc::new(config), server_name }))
+        Ok(Arc::new(config))
     }
+}
+
+/// The host that the URL was written with: `Host` keeps it where the worker is one address behind
+/// a name.
+fn named_host(url: &WorkerUrl) -> String {
+    let host = url.authority.rsplit_once(':').map_or(url.authority.as_str(), |(host, _)| host);
+    host.trim_start_matches('[').trim_end_matches(']').to_owned()
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, WorkerTlsError> {
@@ -111,6 +146,8 @@ pub(crate) struct Connection {
     send: SendRequest<Full<Bytes>>,
     /// It has carried a request before: its failing says little of the worker.
     pub(crate) reused: bool,
+    /// How its worker was spoken to when it was opened, and is on it.
+    pub(crate) manner: Arc<Manner>,
     lane: usize,
 }
 
@@ -120,7 +157,7 @@ pub(crate) struct Connection {
 pub(crate) struct IdleConnections(Vec<Mutex<Vec<Idle>>>);
 
 /// A connection that waits, and since when.
-type Idle = (SendRequest<Full<Bytes>>, Instant);
+type Idle = (Connection, Instant);
 
 impl IdleConnections {
     /// None yet, for so many lanes.
@@ -141,14 +178,12 @@ impl IdleConnections {
 impl Worker {
     /// A connection that is ready for a request: the idle one used last, or a new one.
     pub(crate) async fn connect(&self, lane: usize, within: Duration) -> io::Result<Connection> {
-        while let Some(send) = self.take_idle(lane) {
-            let mut send = send;
-            if send.is_ready() {
-                return Ok(Connection { send, reused: true, lane });
-            }
+        while let Some(mut connection) = self.take_idle(lane) {
             // The last response may have been read to its end without the connection knowing yet.
-            if let Ok(Ok(())) = timeout(within, send.ready()).await {
-                return Ok(Connection { send, reused: true, lane });
+            let ready = connection.send.is_ready()
+                || matches!(timeout(within, connection.send.ready()).await, Ok(Ok(())));
+            if ready {
+                return Ok(Connection { reused: true, ..connection });
             }
         }
         self.connect_anew(lane, within).await
@@ -165,8 +200,9 @@ impl Worker {
     }
 
     async fn open(&self, lane: usize) -> io::Result<Connection> {
-        let send = dial(&self.url, self.tls.as_ref()).await?;
-        Ok(Connection { send, reused: false, lane })
+        let manner = self.manner();
+        let send = dial(&self.url, manner.tls.as_ref()).await?;
+        Ok(Connection { send, reused: false, manner, lane })
     }
 
     /// Keeps a connection whose response has been read to its end.
@@ -175,20 +211,22 @@ impl Worker {
             return;
         }
         let mut idle = self.idle.of(connection.lane);
-        if idle.len() < IDLE_CONNECTIONS_MAX {
-            idle.push((connection.send, Instant::now()));
+        // Looked at under the lock: whoever changes the manner empties the list after that.
+        let is_current = Arc::ptr_eq(&connection.manner, &self.manner());
+        if is_current && idle.len() < IDLE_CONNECTIONS_MAX {
+            idle.push((connection, Instant::now()));
         }
     }
 
-    fn take_idle(&self, lane: usize) -> Option<SendRequest<Full<Bytes>>> {
+    fn take_idle(&self, lane: usize) -> Option<Connection> {
         let mut idle = self.idle.of(lane);
-        let (send, since) = idle.pop()?;
+        let (connection, since) = idle.pop()?;
         if since.elapsed() > IDLE_MAX {
             // The others are older still.
             idle.clear();
             return None;
         }
-        Some(send)
+        Some(connection)
     }
 }
 

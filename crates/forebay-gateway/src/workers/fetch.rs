@@ -9,6 +9,7 @@ use http_body_util::{BodyExt as _, Full};
 use tokio::time::timeout;
 
 use super::Worker;
+use super::connect::Manner;
 
 /// A question.
 pub(super) struct Question<'a> {
@@ -49,11 +50,11 @@ pub(super) enum NoAnswer {
 /// whether it takes connections.
 pub(super) async fn ask(worker: &Worker, question: Question<'_>) -> Result<Answer, NoAnswer> {
     let (within, bytes_max) = (question.within, question.bytes_max);
-    let request = request(worker, &question);
     let asked = async {
         // The lane does not matter: the connection is not kept.
         let connection = worker.connect_anew(0, within).await;
         let mut connection = connection.map_err(|_| NoAnswer::Unreachable)?;
+        let request = request(worker, &connection.manner, &question);
         let response = connection.send(request).await.map_err(|_| NoAnswer::Unreachable)?;
         let status = response.status();
         let mut rest = response.into_body();
@@ -70,12 +71,12 @@ pub(super) async fn ask(worker: &Worker, question: Question<'_>) -> Result<Answe
     timeout(within, asked).await.unwrap_or(Err(NoAnswer::TooLate))
 }
 
-fn request(worker: &Worker, question: &Question<'_>) -> Request<Full<Bytes>> {
+fn request(worker: &Worker, manner: &Manner, question: &Question<'_>) -> Request<Full<Bytes>> {
     let path = format!("{}{}", worker.url.path_prefix, question.path);
     let mut request = Request::new(Full::new(question.body.clone().unwrap_or_default()));
     *request.uri_mut() = path.parse().unwrap_or_else(|_| Uri::from_static("/"));
     let headers = request.headers_mut();
-    headers.clone_from(&worker.headers);
+    headers.clone_from(&manner.headers);
     headers.insert(HOST, worker.authority.clone());
     headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
     headers.insert(USER_AGENT, HeaderValue::from_static("forebay"));

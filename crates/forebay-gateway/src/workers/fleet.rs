@@ -7,7 +7,7 @@ use forebay_core::{Span, WorkerId, WorkerView};
 use http::header::HeaderMap;
 use tokio::runtime::Handle;
 
-use super::connect::{WorkerTls, WorkerTlsError};
+use super::connect::{Manner, WorkerTls, WorkerTlsError};
 use super::figures::FiguresView;
 use super::options::WatchOptions;
 use super::state::Event;
@@ -17,7 +17,7 @@ use crate::config::{PoolTls, WorkerUrl};
 use crate::pool::Pool;
 
 /// How the workers of a pool are spoken to.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reach {
     /// What is sent along with every request.
     pub(crate) headers: HeaderMap,
@@ -110,11 +110,44 @@ impl Fleet {
         Self(Arc::new(Inner { house, pools: pools.into_iter().map(watch).collect() }))
     }
 
-    /// Puts other options in force for workers that join from now on.
+    /// Has workers spoken to and watched in another way: those that join, and with their next
+    /// request, probe or reading those that are there. What is assumed of a worker where its
+    /// engine tells nothing changes only when it joins or starts anew.
     pub(crate) fn reconfigure(&self, pool: usize, reach: Reach, options: WatchOptions) {
-        if let Some(watch) = self.0.pools.get(pool) {
-            let meant = (reach, Arc::new(options));
-            *watch.meant.write().unwrap_or_else(PoisonError::into_inner) = meant;
+        let Some(watch) = self.0.pools.get(pool) else { return };
+        let options = Arc::new(options);
+        let before = {
+            let mut meant = watch.meant.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *meant, (reach, Arc::clone(&options))).0
+        };
+        for known in watch.kept().values() {
+            known.watched.take_options(Arc::clone(&options));
+        }
+        if before != watch.meant().0 {
+            self.speak_anew(pool);
+        }
+    }
+
+    /// Reads the files of a pool's TLS again, and has all of its workers spoken to by what they
+    /// hold now. Where they have faults nothing changes, and the log says so.
+    pub(crate) fn speak_anew(&self, pool: usize) {
+        let Some(watch) = self.0.pools.get(pool) else { return };
+        let (reach, _) = watch.meant();
+        let kept = watch.kept();
+        let workers = || kept.values().map(|known| &known.watched.worker);
+        let config = workers().any(|it| it.url.tls).then(|| WorkerTls::config(&reach.tls));
+        let spoken = config.transpose().and_then(|config| {
+            for worker in workers() {
+                let config = config.clone().filter(|_| worker.url.tls);
+                let with = |config| WorkerTls::with(config, &reach.tls, &worker.url);
+                let tls = config.map(with).transpose()?;
+                worker.speak(Manner { headers: reach.headers.clone(), tls });
+            }
+            Ok(())
+        });
+        if let Err(fault) = spoken {
+            let pool = &watch.pool.name;
+            tracing::error!(pool, %fault, "its workers are spoken to as before");
         }
     }
 
@@ -148,10 +181,9 @@ impl Fleet {
             return Err(JoinFault::Full(workers_max));
         }
         let (reach, options) = watch.meant();
-        // The name that TLS checks is the one that was configured, not the address behind it.
-        let host = named_host(url);
-        let tls = WorkerTls::of(&reach.tls, &WorkerUrl { host, ..url.clone() })?;
-        let parts = WorkerParts { url: url.clone(), headers: reach.headers, tls };
+        let tls = WorkerTls::of(&reach.tls, url)?;
+        let manner = Manner { headers: reach.headers, tls };
+        let parts = WorkerParts { url: url.clone(), manner };
         let worker = watch.pool.roster.join(parts);
         let id = worker.id;
         let watched = Arc::new(Watched::new(worker, Arc::clone(&watch.pool), options));
@@ -287,11 +319,4 @@ fn report(watched: &Watched, accounts: &BTreeMap<WorkerId, WorkerView>) -> Worke
         quiet: last.map(|at| watched.now().since(at)),
         models: worker.models.get(),
     }
-}
-
-/// The host that the URL was written with: `Host` keeps it where the worker is one address behind
-/// a name.
-fn named_host(url: &WorkerUrl) -> String {
-    let host = url.authority.rsplit_once(':').map_or(url.authority.as_str(), |(host, _)| host);
-    host.trim_start_matches('[').trim_end_matches(']').to_owned()
 }

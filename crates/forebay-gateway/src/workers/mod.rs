@@ -34,10 +34,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use forebay_core::{Moment, WorkerId};
 use http::HeaderValue;
-use http::header::HeaderMap;
 
 use crate::config::WorkerUrl;
-use connect::{IdleConnections, WorkerTls};
+use connect::{IdleConnections, Manner};
 pub(crate) use figures::FiguresView;
 pub(crate) use fleet::{Fleet, JoinFault, Reach, Source, WorkerReport};
 pub(crate) use models::Model;
@@ -55,10 +54,8 @@ pub(crate) struct Worker {
     pub(crate) url: WorkerUrl,
     /// What `Host` says to it.
     pub(crate) authority: HeaderValue,
-    /// What is sent along with every request, for instance a key of its own.
-    pub(crate) headers: HeaderMap,
-    /// How TLS is spoken to it, where it is.
-    pub(crate) tls: Option<WorkerTls>,
+    /// How it is spoken to from now on.
+    manner: RwLock<Arc<Manner>>,
     /// Connections that wait for the next request.
     pub(crate) idle: IdleConnections,
     /// When the last byte came from it, on whatever connection.
@@ -73,16 +70,26 @@ pub(crate) struct Worker {
 pub(crate) struct WorkerParts {
     /// Where it is.
     pub(crate) url: WorkerUrl,
-    /// What is sent along with every request.
-    pub(crate) headers: HeaderMap,
-    /// How TLS is spoken to it.
-    pub(crate) tls: Option<WorkerTls>,
+    /// How it is spoken to.
+    pub(crate) manner: Manner,
 }
 
 impl Worker {
     /// Takes note of a sign of life.
     pub(crate) fn alive(&self, now: Moment) {
         self.last_byte.store(now.0, Ordering::Relaxed);
+    }
+
+    /// How it is spoken to.
+    pub(crate) fn manner(&self) -> Arc<Manner> {
+        Arc::clone(&self.manner.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Has it spoken to in another way. What is on its way goes on as it began, and connections
+    /// that were opened in the old way are used for nothing new.
+    pub(crate) fn speak(&self, manner: Manner) {
+        *self.manner.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(manner);
+        self.idle.close();
     }
 
     /// Streams that have begun and wait for its next piece. One whose client is slow to read does
@@ -141,8 +148,7 @@ impl Roster {
             name: Arc::from(name.as_str()),
             url: parts.url,
             authority,
-            headers: parts.headers,
-            tls: parts.tls,
+            manner: RwLock::new(Arc::new(parts.manner)),
             idle: IdleConnections::new(self.lanes),
             last_byte: AtomicU64::new(0),
             owing: AtomicU32::new(0),

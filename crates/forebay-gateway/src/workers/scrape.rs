@@ -30,11 +30,12 @@ pub(super) enum NoFigures {
 impl Watched {
     /// Reads its figures for as long as it is watched.
     pub(super) async fn scrape(&self) {
-        let options = &self.options.scrape;
-        let mut every = options.every;
+        let mut every = self.options().scrape.every;
         let mut warned = false;
         loop {
             sleep(self.jittered(every)).await;
+            let options = self.options();
+            let options = &options.scrape;
             match self.read_figures(options.timeout).await {
                 Ok(_) => (every, warned) = (options.every, false),
                 Err(why) => {
@@ -60,7 +61,8 @@ impl Watched {
         // Never two at a time: the older one might come last, and look like a restart.
         let _turn = self.reading.lock().await;
         let asked_at = self.now();
-        let options = &self.options.scrape;
+        let options = self.options();
+        let options = &options.scrape;
         let (path, bytes_max) = (options.path.as_str(), options.bytes_max);
         let question = Question { path, body: None, within, bytes_max };
         let answer = ask(&self.worker, question).await.map_err(NoFigures::Unread)?;
@@ -74,7 +76,7 @@ impl Watched {
 
     /// Its first figures, for which a little while is waited; what it is like by them.
     pub(super) async fn introduce(&self) -> WorkerProfile {
-        let ends = Instant::now() + self.options.scrape.first_within;
+        let ends = Instant::now() + self.options().scrape.first_within;
         let figures = loop {
             let left = ends.saturating_duration_since(Instant::now());
             match self.read_figures(left.max(FIRST_EVERY)).await {
@@ -86,7 +88,7 @@ impl Watched {
         let figures = figures.unwrap_or_default();
         self.warn_of_unknowns(&figures);
         self.take_block_size(&figures);
-        profile(&figures, &self.options)
+        profile(&figures, &self.options())
     }
 
     fn take(&self, asked_at: Moment, figures: &EngineFigures) {
@@ -100,7 +102,7 @@ impl Watched {
             );
         }
         if news.restarted {
-            self.happens(Event::Restarted(profile(figures, &self.options)));
+            self.happens(Event::Restarted(profile(figures, &self.options())));
         } else if let Some(capacity) = news.capacity {
             self.pool.observe(self.worker.id, Observation::Capacity(capacity));
         }
@@ -118,7 +120,7 @@ impl Watched {
     fn take_block_size(&self, figures: &EngineFigures) {
         let engines = figures.block_size.and_then(|told| u32::try_from(told).ok());
         let longest = self.worker.models.get().iter().filter_map(|it| it.max_model_len).max();
-        if self.options.learn_block_size
+        if self.options().learn_block_size
             && self.pool.workers().is_empty()
             && let (Some(engines), Some(longest)) = (engines, longest)
         {
@@ -129,7 +131,8 @@ impl Watched {
     }
 
     fn warn_of(&self, why: NoFigures) {
-        let (name, path) = (&self.worker.name, &self.options.scrape.path);
+        let name = &self.worker.name;
+        let path = &self.options().scrape.path;
         match why {
             NoFigures::None => tracing::warn!(worker = %name, path, "it has no figures there"),
             NoFigures::Unread(why) => {
@@ -139,7 +142,7 @@ impl Watched {
     }
 
     fn warn_of_unknowns(&self, figures: &EngineFigures) {
-        let assumed = &self.options.profile;
+        let assumed = self.options().profile;
         let capacity = assumed.kv_capacity.filter(|_| figures.kv_capacity_tokens.is_none());
         let unknown = [
             (figures.kv_capacity_tokens.is_none() && capacity.is_none(), "KV capacity"),

@@ -148,6 +148,11 @@ impl Machine {
         }
     }
 
+    /// Puts other bounds in force.
+    pub(super) fn rebind(&mut self, bounds: Bounds) {
+        self.bounds = bounds;
+    }
+
     /// What to do when this happens.
     pub(super) fn on(&mut self, now: Moment, event: Event) -> Vec<Action> {
         if self.place == Place::Gone {

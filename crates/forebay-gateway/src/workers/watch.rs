@@ -1,6 +1,6 @@
 //! Watches one worker: probes it, reads what it says of itself, and does what its state asks for.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use forebay_core::{Moment, Rng, WorkerView};
@@ -24,7 +24,7 @@ const BYTES_MAX: usize = 64 << 10;
 pub(super) struct Watched {
     pub(super) worker: Arc<Worker>,
     pub(super) pool: Arc<Pool>,
-    pub(super) options: Arc<WatchOptions>,
+    options: RwLock<Arc<WatchOptions>>,
     /// Held while its figures are read.
     pub(super) reading: tokio::sync::Mutex<()>,
     machine: Mutex<Machine>,
@@ -48,7 +48,7 @@ impl Watched {
         Self {
             worker,
             pool,
-            options,
+            options: RwLock::new(options),
             reading: tokio::sync::Mutex::new(()),
             machine: Mutex::new(Machine::new(bounds)),
             known: Mutex::default(),
@@ -56,6 +56,17 @@ impl Watched {
             trial_wanted: Notify::new(),
             gone: Notify::new(),
         }
+    }
+
+    /// How it is watched.
+    pub(super) fn options(&self) -> Arc<WatchOptions> {
+        Arc::clone(&self.options.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Has it watched in another way, from the next probe or reading on.
+    pub(super) fn take_options(&self, options: Arc<WatchOptions>) {
+        self.machine().rebind(Bounds::of(&options));
+        *self.options.write().unwrap_or_else(PoisonError::into_inner) = options;
     }
 
     /// Watches it until it is forgotten.
@@ -98,7 +109,7 @@ impl Watched {
 
     /// What it says of itself.
     pub(super) fn figures(&self) -> FiguresView {
-        self.known().view(self.now(), self.options.scrape.stale_max)
+        self.known().view(self.now(), self.options().scrape.stale_max)
     }
 
     /// What is known of it by its own figures.
@@ -127,9 +138,10 @@ impl Watched {
     }
 
     async fn probe(&self) {
-        let options = &self.options.probe;
         let mut failed = false;
         loop {
+            let options = self.options();
+            let options = &options.probe;
             let question = Question {
                 path: &options.path,
                 body: None,
@@ -153,14 +165,9 @@ impl Watched {
         loop {
             self.trial_wanted.notified().await;
             let Some(with_completion) = self.machine().trial() else { continue };
-            let works = !with_completion || computes(&self.worker, &self.options).await;
+            let works = !with_completion || computes(&self.worker, &self.options()).await;
             let profile = if works {
-                models::refresh(
-                    &self.worker,
-                    &self.options.models_path,
-                    self.options.probe.timeout,
-                )
-                .await;
+                self.refresh_models().await;
                 Some(self.introduce().await)
             } else {
                 None
@@ -171,7 +178,7 @@ impl Watched {
 
     async fn tick(&self) {
         loop {
-            sleep(self.options.tick).await;
+            sleep(self.options().tick).await;
             let leaving = self.machine().is_leaving();
             let running = if leaving { self.view().map_or(0, |view| view.running) } else { 0 };
             let activity = Activity { owing: self.worker.owing(), life: self.life(), running };
@@ -181,10 +188,14 @@ impl Watched {
 
     async fn read_models(&self) {
         loop {
-            sleep(self.jittered(self.options.models_every)).await;
-            models::refresh(&self.worker, &self.options.models_path, self.options.probe.timeout)
-                .await;
+            sleep(self.jittered(self.options().models_every)).await;
+            self.refresh_models().await;
         }
+    }
+
+    async fn refresh_models(&self) {
+        let options = self.options();
+        models::refresh(&self.worker, &options.models_path, options.probe.timeout).await;
     }
 
     /// Its account in the core, if the core knows it.

@@ -233,6 +233,57 @@ fn no_refusal_names_a_worker_a_path_a_flag_or_a_version() {
     house.rests();
 }
 
+/// What is counted of requests that no pool ever saw, under one of these reasons.
+fn outside(house: &House, name: &str, reason: &str) -> usize {
+    let labels = format!("{{pool=\"\",class=\"\"{reason}}}");
+    house.count(&format!("forebay_requests_{name}_total"), &labels)
+}
+
+#[test]
+fn what_reaches_no_pool_is_counted_under_a_fixed_reason_and_never_by_its_own_words() {
+    let worker = Stub::quick();
+    let house = House::open(&("header_ms_max = 300\n".to_owned() + &pool(&[&worker], "")));
+    let raw = |bytes: &str| {
+        let mut client = house.client();
+        client.send(bytes.as_bytes());
+        client.try_answer().map_or(0, |answer| answer.status)
+    };
+    let ask = |line: &str| raw(&format!("{line} HTTP/1.1\r\nhost: a\r\n\r\n"));
+    for line in ["GET /my-own/path", "DELETE /other", "GET /admin/workers", "PUT /v1/nothing"] {
+        assert_eq!(ask(line), 404, "{line}");
+    }
+    assert_eq!(ask("POST /healthz"), 404, "a page is only read");
+    assert_eq!(ask(&format!("GET {CHAT}")), 404, "and this is only posted");
+    let unknown = r#",reason="unknown_endpoint""#;
+    eventually("unknown paths are counted", || outside(&house, "refused", unknown) == 6);
+    let faults = |reason: &str| {
+        let label = format!("reason=\"{reason}\"");
+        house.count("forebay_connection_faults_total", &label)
+    };
+    assert_eq!(ask("TRACE /"), 405);
+    assert_eq!(raw("GET / HTTP/9.9\r\n\r\n"), 400);
+    assert_eq!(raw(&format!("GET / HTTP/1.1\r\nhost: a\r\nx: {}\r\n", "y".repeat(70_000))), 431);
+    eventually("what is no request is counted", || faults("bad_request") == 3);
+    assert_eq!(raw("GET / HTTP/1.1\r\nhost:"), 408);
+    eventually("slow headers are counted", || faults("header_timeout") == 1);
+    let mut vanishes = house.client();
+    vanishes.send(
+        format!("POST {CHAT} HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\nhalf").as_bytes(),
+    );
+    thread::sleep(Duration::from_millis(50));
+    drop(vanishes);
+    let gone = || {
+        let broken_off = outside(&house, "refused", r#",reason="invalid_request""#);
+        broken_off + outside(&house, "abandoned", "")
+    };
+    eventually("who goes while he sends is counted", || gone() == 1);
+    assert_eq!(outside(&house, "offered", ""), 7);
+    let page = house.get("/metrics");
+    assert!(!page.contains("my-own") && !page.contains("/other"));
+    others_are_served(&house);
+    house.rests();
+}
+
 #[test]
 fn clients_that_ask_in_one_write_are_answered_in_order() {
     let worker = Stub::start(|asked, line| {

@@ -111,6 +111,11 @@ impl House {
         }
     }
 
+    /// Asks it to stop, and waits for nothing.
+    pub(crate) fn ask_to_stop(&self) {
+        self.running.ask_to_stop();
+    }
+
     /// Begins to stop, and says how long it took to end once that is waited for.
     pub(crate) fn stop(self) -> Stopped {
         let begun = Instant::now();

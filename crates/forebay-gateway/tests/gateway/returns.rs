@@ -175,6 +175,7 @@ fn a_stream_that_waits_is_kept_alive_and_then_refused_in_band() {
     let streamed = house.client().ask(CHAT, &chat(3, true));
     let text = streamed.text();
     assert_eq!(streamed.status, 200);
+    assert_eq!(streamed.header("x-accel-buffering"), Some("no"), "{}", streamed.head);
     assert!(text.starts_with(": queued"), "{text}");
     assert!(text.matches(": queued").count() >= 2, "{text}");
     assert_eq!(streamed.code_in_band().as_deref(), Some("waited_too_long"), "{text}");
@@ -225,4 +226,59 @@ fn a_stream_that_was_kept_alive_gets_its_answer_or_its_workers_own_refusal() {
     house.rests();
     assert_eq!(house.count("forebay_requests_client_faults_total", ""), 1);
     assert_eq!(house.count("forebay_requests_abandoned_total", ""), 0);
+}
+
+/// A worker that answers nothing, not even probes, and one client that was told that it waits after
+/// that worker was lost; what it reads until the end.
+fn lost_while_kept_alive(rules: &str) -> (House, Answer) {
+    let worker = Stub::start(|_, line| {
+        line.until_left(crate::stub::FOREVER);
+    });
+    let text = pool(&[&worker], "seqs_max = 1")
+        + rules
+        + "[progress]\ninterval_ms = 1000\n[limits]\nattempts_max = 9\n\
+           [health]\ninterval_ms = 50\ntimeout_ms = 100\nfailures = 1\n";
+    let house = House::open(&text);
+    let mut client = house.client();
+    client.post(CHAT, &[], chat(1, true).as_bytes());
+    eventually("it runs", || worker.running() == 1);
+    worker.set_well(false);
+    eventually("its worker is lost, and it waits again", || house.load() == (1, 0));
+    let answer = client.answer();
+    (house, answer)
+}
+
+#[test]
+fn a_stream_that_waits_again_after_its_worker_was_lost_ends_in_band_at_its_classes_limit() {
+    let (house, answer) = lost_while_kept_alive(&class("overload = \"queue\"\nwait_ms_max = 2500"));
+    assert!(answer.text().matches(": queued").count() >= 2, "{}", answer.text());
+    assert_eq!(answer.code_in_band().as_deref(), Some("waited_too_long"), "{}", answer.text());
+    assert!(answer.is_whole);
+    house.rests();
+}
+
+#[test]
+fn a_stream_whose_class_has_no_limit_ends_in_band_when_its_time_is_over_in_all() {
+    let rules = class("overload = \"queue\"") + "[timeouts]\ntotal_ms_max = 18000\n";
+    let (house, answer) = lost_while_kept_alive(&rules);
+    assert_eq!(answer.code_in_band().as_deref(), Some("upstream_timeout"), "{}", answer.text());
+    assert!(answer.is_whole);
+    house.rests();
+}
+
+#[test]
+fn no_request_takes_longer_than_it_may_in_all_wherever_it_is() {
+    let worker = Stub::start(|_, line| {
+        line.until_left(crate::stub::FOREVER);
+    });
+    let total = "[timeouts]\ntotal_ms_max = 700\n";
+    let house = House::open(&(pool(&[&worker], "") + total));
+    let answer = house.client().ask(CHAT, &chat(1, false));
+    assert_eq!((answer.status, answer.code().as_str()), (504, "upstream_timeout"));
+    eventually("its worker is told", || worker.running() == 0);
+    house.rests();
+    let house = House::open(&(pool(&[], "") + total));
+    let answer = house.client().ask(CHAT, &chat(2, false));
+    assert_eq!((answer.status, answer.code().as_str()), (503, "waited_too_long"));
+    house.rests();
 }

@@ -124,3 +124,24 @@ fn who_asks_while_it_drains_is_refused_and_told_when_to_come_back() {
     drop((late, runs));
     stopping.join().expect("it stops");
 }
+
+#[test]
+fn to_wait_for_a_stop_that_was_asked_for_does_not_hurry_it() {
+    let worker = Stub::start(|asked: &Asked, line: &mut Line| {
+        // Longer than a second signal would let it work.
+        thread::sleep(Duration::from_millis(3_500));
+        line.answer(asked);
+    });
+    let house = House::open(&(pool(&[&worker], "") + "[timeouts]\ndrain_ms_max = 20000\n"));
+    let mut clients = asking(&house, 2);
+    eventually("both run", || worker.running() == 2);
+    house.ask_to_stop();
+    let stopping = thread::spawn(move || house.stop());
+    for client in &mut clients {
+        let answer = client.answer();
+        assert_eq!((answer.status, answer.is_whole), (200, true), "{}", answer.text());
+        assert_eq!(answer.code_in_band(), None, "{}", answer.text());
+    }
+    drop(clients);
+    stopping.join().expect("it stops");
+}

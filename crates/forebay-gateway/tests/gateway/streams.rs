@@ -273,3 +273,55 @@ fn pieces_reach_the_client_as_they_come() {
     client.vanish(false);
     house.rests();
 }
+
+#[test]
+fn usage_that_only_the_gateway_asked_for_reaches_no_client_wherever_the_stream_is_cut() {
+    let token = r#"data: {"choices":[{"delta":{"content":"x"}}]}"#;
+    let last = r#"data: {"choices":[{"delta":{},"finish_reason":"stop"}]}"#;
+    let usage = r#"data: {"choices":[],"usage":{"prompt_tokens":99,"completion_tokens":1}}"#;
+    let body = format!("{token}\n\n{last}\n\n{usage}\n\ndata: [DONE]\n\n");
+    let seen = body.replace(&format!("{usage}\n\n"), "");
+    let response = stream_of(body.as_bytes());
+    let worker = cutting(response.clone());
+    let house = House::pool(&[&worker], "ask_usage = true");
+    let count = cut_everywhere(&house, &response, seen.as_bytes());
+    let asks = "\"stream_options\":{\"include_usage\":true},";
+    for (cut, asked) in worker.asked().iter().enumerate() {
+        let text = String::from_utf8_lossy(&asked.body);
+        assert!(text.contains(asks), "{text}");
+        assert_eq!(text.replace(asks, ""), chat(cut, true), "all else is as it was sent");
+    }
+    let own = chat(1, true).replacen('{', &format!("{{{asks}"), 1);
+    assert_eq!(house.client().ask(CHAT, &own).text(), body, "who asks sees it");
+    let whole = chat(1, false);
+    house.client().ask(CHAT, &whole);
+    let asked = worker.asked();
+    assert_eq!(String::from_utf8_lossy(&asked[count + 1].body), whole, "no stream is asked so");
+    let long = chat(1, true).replace("mark 1", &format!("mark 1 {}", "x".repeat(800)));
+    assert_eq!(house.client().ask(CHAT, &long).text(), seen);
+    house.rests();
+    assert_eq!(house.count("forebay_requests_completed_total", ""), count + 3);
+    assert!(house.metric("forebay_token_bytes", "") > 8.0, "what is told is learned from");
+}
+
+#[test]
+fn a_proxy_is_asked_to_pass_streams_on_as_they_come_unless_the_worker_says_otherwise() {
+    let worker = Stub::start(|asked, line| {
+        let (token, done) = (event(TOKEN), event("[DONE]"));
+        let own = STREAM_HEAD.replacen("\r\n", "\r\nx-accel-buffering: yes\r\n", 1);
+        match asked.mark() {
+            7 => {
+                line.write(&[own.as_bytes(), &token, &event(LAST), &done, b"0\r\n\r\n"].concat());
+            }
+            _ => line.answer(asked),
+        }
+    });
+    let house = House::pool(&[&worker], "");
+    let asks = |mark, stream| {
+        let answer = house.client().ask(CHAT, &chat(mark, stream));
+        answer.header("x-accel-buffering").map(str::to_owned)
+    };
+    assert_eq!(asks(1, true).as_deref(), Some("no"));
+    assert_eq!(asks(7, true).as_deref(), Some("yes"));
+    assert_eq!(asks(1, false), None, "an answer in one piece has nothing to wait for");
+}

@@ -100,7 +100,7 @@ impl Worker {
         metrics: Metrics,
     ) -> Self {
         let refuse_above = preset.queued_requests_max.unwrap_or(u32::MAX);
-        // The server counts, as vLLM's does: a job that the engine turned away later would have
+        // The server counts, as vLLM's does: a job that the engine refused later would have
         // begun its answer.
         let mut engine = Engine::new(&Preset { queued_requests_max: None, ..preset.clone() });
         engine.set_report_every(report_every);

@@ -43,7 +43,7 @@ pub struct Record {
 pub enum Outcome {
     /// Served to its end.
     Completed,
-    /// Turned away for want of room: 429, 503 or 529.
+    /// Refused for want of room: 429, 503 or 529.
     Refused,
     /// Not served for another reason.
     Failed(Fault),

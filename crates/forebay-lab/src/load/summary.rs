@@ -29,7 +29,7 @@ pub struct Summary {
     pub offered: u64,
     /// Those served to their end.
     pub completed: u64,
-    /// Those turned away for want of room.
+    /// Those refused for want of room.
     pub refused: u64,
     /// Those that were not served for another reason.
     pub failed: u64,
@@ -79,7 +79,7 @@ impl Tally {
         Latency::of(&sorted(&self.ttft), 0)
     }
 
-    /// How many were turned away for want of room so far.
+    /// How many were refused for want of room so far.
     pub const fn refused(&self) -> u64 {
         self.refused
     }

@@ -169,7 +169,7 @@ impl Story {
         self.ended = matches!(outcome, Outcome::Completed { .. } | Outcome::ClientFault);
         self.add(match outcome {
             Outcome::Completed { output } => format!("It ended well at {at}, with {output}."),
-            Outcome::Rejected => format!("At {at} the worker would not take it: it was full."),
+            Outcome::Backpressure => format!("At {at} the worker would not take it: it was full."),
             Outcome::Broke => format!("At {at} the worker broke before its first byte."),
             Outcome::BrokeMidStream => format!("At {at} the worker broke after its first byte."),
             Outcome::ClientFault => format!("At {at} the worker said that it is at fault itself."),

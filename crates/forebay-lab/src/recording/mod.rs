@@ -24,8 +24,9 @@ use std::path::PathBuf;
 use forebay_core::{Moment, Span};
 
 pub use explain::explain;
+pub use forebay_service::Start;
 pub(crate) use opened::{Event, Opened};
-pub use recorder::{RECORDING_BYTES_MAX, Recorder, Start};
+pub use recorder::{RECORDING_BYTES_MAX, Recorder};
 pub use replay::{Difference, ReplayReport, replay};
 pub use tap::RecordingTap;
 

@@ -2,27 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use forebay_core::{Input, Moment, Output, Settings, WORDS_VERSION};
-use forebay_wire::recording::{Ending, Header, Kind, RecordingError, Writer};
+use forebay_core::{Input, Moment, Output};
+use forebay_service::Start;
+use forebay_wire::recording::{Ending, Kind, RecordingError, Writer};
 
 use super::RecordingFault;
 use crate::whole_file::{UnwritableFile, WholeFile};
 
 /// Most bytes of one recording: hours of a busy pool, and less than a disk of today notices.
 pub const RECORDING_BYTES_MAX: u64 = 2 << 30;
-
-/// What a core began with.
-#[derive(Clone, Copy, Debug)]
-pub struct Start<'a> {
-    /// Its settings.
-    pub settings: &'a Settings,
-    /// Its seed.
-    pub seed: u64,
-    /// The names of the classes, in the order of their numbers.
-    pub classes: &'a [String],
-    /// The names of the tenants, in the order of their numbers.
-    pub tenants: &'a [String],
-}
 
 /// Writes a run to a file that appears under its name once it is whole.
 ///
@@ -39,18 +27,9 @@ pub struct Recorder {
 impl Recorder {
     /// Begins a recording of at most `bytes_max` bytes.
     pub fn create(file: &Path, start: &Start<'_>, bytes_max: u64) -> Result<Self, RecordingFault> {
-        let mut settings = Vec::new();
-        start.settings.to_words(&mut settings);
-        let header = Header {
-            words_version: WORDS_VERSION,
-            program: concat!("forebay ", env!("CARGO_PKG_VERSION")).to_owned(),
-            seed: start.seed,
-            settings,
-            classes: start.classes.to_vec(),
-            tenants: start.tenants.to_vec(),
-        };
         let out = WholeFile::create(file)?;
-        let writer = Writer::new(out, &header, bytes_max).map_err(|error| fault(file, &error))?;
+        let writer = Writer::new(out, &start.header(), bytes_max);
+        let writer = writer.map_err(|error| fault(file, &error))?;
         Ok(Self { file: file.to_owned(), writer: Ok(writer), words: Vec::new() })
     }
 

@@ -113,7 +113,7 @@ impl Watched {
             }
             Input::Finished(request, outcome) => {
                 match outcome {
-                    Outcome::Rejected | Outcome::Broke | Outcome::BrokeMidStream => {
+                    Outcome::Backpressure | Outcome::Broke | Outcome::BrokeMidStream => {
                         self.requests.insert(*request, Place::Waiting);
                     }
                     Outcome::Completed { .. } | Outcome::ClientFault => {

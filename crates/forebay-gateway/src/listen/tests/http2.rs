@@ -203,6 +203,10 @@ fn a_connection_that_breaks_the_frame_rules_hears_goodbye() {
         let heard = frames(&mut client);
         assert!(heard.iter().any(|(kind, _)| *kind == GOAWAY), "{wrong:?}: {heard:?}");
     }
+    until("all are counted", || gate.counts.bad_requests_total.load(SeqCst) == 4);
+    drop(greet(&gate));
+    until("nothing left", || gate.counts.open.load(SeqCst) == 0);
+    assert_eq!(gate.counts.bad_requests_total.load(SeqCst), 4, "to go is no fault");
     gate.close();
 }
 

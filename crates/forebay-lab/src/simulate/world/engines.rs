@@ -84,7 +84,7 @@ impl World<'_> {
                 let request = RequestId(id);
                 self.books.returns_to_core(request);
                 let is_open = self.books.open.contains_key(&request);
-                is_open.then_some(Input::Finished(request, Outcome::Rejected))
+                is_open.then_some(Input::Finished(request, Outcome::Backpressure))
             }
             Output::TooLong(id) => self.too_long(RequestId(id)),
         };
