@@ -127,6 +127,36 @@ fn a_request_past_its_promise_goes_first_and_gets_a_worker_reserved() {
 }
 
 #[test]
+fn a_request_that_needs_a_whole_worker_gets_it_though_short_ones_never_cease_to_wait() {
+    let mut world = World::new(settings(), &[2000]);
+    // Two sequences, so that it is closed before nothing fits any more.
+    let two = forebay_core::WorkerProfile { seqs_max: 2, ..profile(2000) };
+    world.observe(0, Observation::Joined(two));
+    let mut running = vec![1, 2];
+    for id in [1, 2] {
+        world.arrive(request(id, 100));
+        world.pass(Span::millis(100));
+        world.first_token(id);
+    }
+    assert_eq!(world.arrive(request(3, 1950)), [], "with its output it is more than the gate");
+    (4..10).for_each(|id| assert_eq!(world.arrive(request(id, 100)), []));
+    for id in 10..200 {
+        world.pass(Span::millis(50));
+        world.arrive(request(id, 100));
+        for event in world.finish(running.remove(0)) {
+            let Event::Ran(id, 0) = event else { panic!("{event:?}") };
+            if id == 3 {
+                assert_eq!((world.why().cause, running.len()), (Cause::Reserved, 0));
+                return;
+            }
+            world.first_token(id);
+            running.push(id);
+        }
+    }
+    panic!("it starved");
+}
+
+#[test]
 fn a_prompt_larger_than_the_gate_runs_on_an_empty_worker() {
     let mut settings = settings();
     settings.gate.fraction_start = 0.9;

@@ -128,7 +128,30 @@ impl Core {
             self.unreserve(request);
             let candidates = vec![self.candidate(&waiting.arrival, slot)];
             self.dispatch(waiting, Choice { slot, cause, candidates });
+            self.reserve_if_closed(slot, order);
         }
+    }
+
+    /// Reserves for whoever is due, if the worker has taken what it can. One that still takes some
+    /// is looked at until nothing fits, and reserves then.
+    fn reserve_if_closed(&mut self, slot: u32, order: HoldOrder) {
+        if order != HoldOrder::Aged || self.fleet.at(slot).is_open(self.now, &self.settings.gate) {
+            return;
+        }
+        let entitlements = self.entitlements();
+        for (class, tenant) in self.waiting_flows() {
+            let leave = self.room_to_leave(&entitlements, class, tenant);
+            self.reserve_if_due((class, tenant), leave, false);
+        }
+    }
+
+    /// The flows of which something waits, in the order of their turn; as many as are looked at.
+    fn waiting_flows(&self) -> Vec<(ClassId, TenantId)> {
+        let of_class = |class| {
+            let tenants = self.queue.class(class).tenants.iter();
+            tenants.take(LOOKED_AT_MAX).map(move |tenant| (class, tenant))
+        };
+        self.queue.competing.iter().flat_map(of_class).take(LOOKED_AT_MAX).collect()
     }
 
     /// A worker that was passed over as crowded and is so no longer, since others have taken more.
@@ -162,28 +185,23 @@ impl Core {
         let mut looked_at = 0;
         let mut first_blocked = true;
         let entitlements = self.entitlements();
-        let classes: Vec<ClassId> = self.queue.competing.iter().collect();
-        for class in classes {
-            let tenants: Vec<TenantId> =
-                self.queue.class(class).tenants.iter().take(LOOKED_AT_MAX).collect();
-            for tenant in tenants {
-                if looked_at >= LOOKED_AT_MAX {
-                    return None;
-                }
-                let leave = self.room_to_leave(&entitlements, class, tenant);
-                let offer = Offer { slot, leave };
-                let found = match order {
-                    HoldOrder::FirstCome => self.first_come(offer, class, tenant, &mut looked_at),
-                    HoldOrder::Aged => self.best_of_flow(offer, class, tenant, &mut looked_at),
-                };
-                if found.is_some() {
-                    return found;
-                }
-                if order == HoldOrder::Aged {
-                    self.reserve_if_due((class, tenant), leave, first_blocked);
-                }
-                first_blocked = false;
+        for (class, tenant) in self.waiting_flows() {
+            if looked_at >= LOOKED_AT_MAX {
+                return None;
             }
+            let leave = self.room_to_leave(&entitlements, class, tenant);
+            let offer = Offer { slot, leave };
+            let found = match order {
+                HoldOrder::FirstCome => self.first_come(offer, class, tenant, &mut looked_at),
+                HoldOrder::Aged => self.best_of_flow(offer, class, tenant, &mut looked_at),
+            };
+            if found.is_some() {
+                return found;
+            }
+            if order == HoldOrder::Aged {
+                self.reserve_if_due((class, tenant), leave, first_blocked);
+            }
+            first_blocked = false;
         }
         self.fleet.change(slot, self.now, &self.settings, |worker| worker.gate.note_held_back());
         None

@@ -94,13 +94,14 @@ impl Core {
             .collect();
         ends.sort_unstable();
         let mut room = worker.room();
-        for (end, freed) in ends {
+        for &(end, freed) in &ends {
             room += freed;
             if need <= room {
                 return end;
             }
         }
-        self.now + Span(1)
+        // More than the gate allows: once all have ended.
+        ends.last().map_or(self.now + Span(1), |(end, _)| *end)
     }
 
     /// Gives a request's reservation back, if it has one.
