@@ -115,7 +115,9 @@ impl Bound {
             () = closing_time(&stop, &times) => {}
         }
         door.let_in_the_rest();
-        let Door { lanes, counts, .. } = door;
+        let Door { lanes, counts, socket, .. } = door;
+        // What is not taken out of the door would stay open until the last request is over.
+        drop(socket);
         stop.advance(Phase::Draining);
         end(lanes, &stop, &times).await?;
         Ok(Served { cut: counts.cut_total.load(Ordering::Relaxed) })

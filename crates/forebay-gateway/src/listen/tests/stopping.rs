@@ -23,6 +23,8 @@ fn requests_at_work_are_answered_and_idle_connections_close() {
     gate.stop.ask();
     assert_eq!(rest(&mut idle), "");
     assert_eq!(gate.stop.phase(), Phase::Draining);
+    let late = std::net::TcpStream::connect(gate.addr).map_err(|error| error.kind());
+    assert_eq!(late.err(), Some(std::io::ErrorKind::ConnectionRefused), "and not left to hang");
     gate.echo.go.add_permits(1);
     let heard = rest(&mut busy);
     assert_eq!(statuses(&heard), [200]);
