@@ -132,14 +132,19 @@ impl Core {
         }
     }
 
-    /// Reserves for whoever is due, if the worker has taken what it can. One that still takes some
+    /// Reserves for whoever is long overdue, if the worker takes no more. One that still takes some
     /// is looked at until nothing fits, and reserves then.
     fn reserve_if_closed(&mut self, slot: u32, order: HoldOrder) {
         if order != HoldOrder::Aged || self.fleet.at(slot).is_open(self.now, &self.settings.gate) {
             return;
         }
+        let mut overdue = self.waiting_flows();
+        overdue.retain(|flow| self.is_long_overdue(*flow));
+        if overdue.is_empty() {
+            return;
+        }
         let entitlements = self.entitlements();
-        for (class, tenant) in self.waiting_flows() {
+        for (class, tenant) in overdue {
             let leave = self.room_to_leave(&entitlements, class, tenant);
             self.reserve_if_due((class, tenant), leave, false);
         }

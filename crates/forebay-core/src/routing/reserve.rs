@@ -70,6 +70,16 @@ impl Core {
         }
     }
 
+    /// Whether a request of the flow has waited twice what it was promised.
+    pub(crate) fn is_long_overdue(&self, (class, tenant): (ClassId, TenantId)) -> bool {
+        let first = self.queue.flow(class, tenant).and_then(|flow| flow.by_promise.first());
+        first.is_some_and(|(promise, request)| {
+            let waiting = self.queue.get(*request);
+            let promised = waiting.map(|waiting| promise.since(waiting.place.arrived));
+            promised.is_some_and(|promised| self.now.since(*promise) >= promised)
+        })
+    }
+
     /// The request of the flow for which a worker should be reserved, if there is one.
     fn due(&self, (class, tenant): (ClassId, TenantId), most_entitled: bool) -> Option<RequestId> {
         let flow = self.queue.flow(class, tenant)?;
