@@ -171,7 +171,7 @@ impl Core {
             class: flight.arrival.class,
             retry_after: probe.map(|probe| probe.max(Span::secs(1))),
             predicted_wait: None,
-            waited: self.now.since(flight.arrived),
+            waited: flight.dispatched.since(flight.arrived),
             limit: 0,
             sustained: false,
         };

@@ -84,7 +84,8 @@ fn story(gateway: &Gateway, rules: &Rules, found: &Found<'_>) -> String {
                 write!(story, "\n\nAt {at} it was handed to pool {to}. {why}")
             }
             Verdict::Refused(refusal) => {
-                write!(story, "\n\nAt {at} it was refused: {refusal}")
+                let what = if refusal.reason.is_failure() { "failed" } else { "was refused" };
+                write!(story, "\n\nAt {at} it {what}: {refusal}")
             }
         };
         debug_assert!(told.is_ok(), "a string takes anything");

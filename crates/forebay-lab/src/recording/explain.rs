@@ -126,8 +126,9 @@ impl Story {
             }
             Output::Refuse(id, refusal) if *id == request => {
                 self.ended = true;
+                let what = if refusal.reason.is_failure() { "failed" } else { "was refused" };
                 let refusal = self.refusal(refusal);
-                self.add(format!("At {at} {request} was refused: {refusal}"));
+                self.add(format!("At {at} {request} {what}: {refusal}"));
             }
             Output::Cancel(id, worker) if *id == request => {
                 self.worker = None;
