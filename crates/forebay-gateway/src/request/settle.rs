@@ -63,7 +63,8 @@ pub(crate) struct Record {
     pub(crate) prompt: Tokens,
     /// Tokens of it that its worker was believed to hold.
     pub(crate) cached: Tokens,
-    /// The wait that was predicted for it at its arrival, under first-come.
+    /// The wait that was predicted for it at its arrival, under first-come; of one that was refused
+    /// undispatched, the wait that its class judged by.
     pub(crate) predicted_wait: Option<Span>,
     /// The worker that it was sent to last, by its URL.
     pub(crate) worker: Option<Arc<str>>,
@@ -268,6 +269,7 @@ impl Account {
     pub(super) fn deny(mut self, denial: &Denial, outcome: Option<Outcome>) {
         self.record.status = denial.reason.status();
         self.record.retry_after = denial.retry_after;
+        self.record.predicted_wait = self.record.predicted_wait.or(denial.predicted_wait);
         self.close(outcome, Ending::Denied(denial.reason));
     }
 
