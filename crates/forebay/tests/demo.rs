@@ -32,7 +32,7 @@ fn two_seconds_of_a_demo_complete_requests_and_say_what_to_do_next() {
 #[test]
 fn a_load_above_capacity_is_refused_by_a_policy_that_is_named_and_can_be_left() {
     let told = |more: &[&str]| {
-        let args = [&["--for", "6", "--speed", "20", "--load", "4"], more].concat();
+        let args = [&["--for", "4", "--speed", "20", "--load", "8"], more].concat();
         String::from_utf8(demo(&args).stdout).expect("it is text")
     };
     let shed = told(&[]);
