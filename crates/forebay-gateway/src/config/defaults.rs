@@ -24,10 +24,10 @@ pub const TABLES: [(&str, &str); 14] = [
     ("pool.tls", "TLS towards workers whose URL begins with `https://`."),
     (
         "key",
-        "Each `[[key]]` is one that clients present as `Authorization: Bearer`. To draw one: \
-         `key=$(openssl rand -hex 24); printf %s \"$key\" | sha256sum`. One with `admin = true` \
-         opens `/admin/`, and may ask for models, too, unless it has `models = []` ([an admin \
-         key](../guides/drain-a-worker.md#an-admin-key)).",
+        "Each `[[key]]` is one that clients present as `Authorization: Bearer`. One with `admin = \
+         true` opens `/admin/`, and may ask for models, too, unless it has `models = []` ([an \
+         admin key](../guides/drain-a-worker.md#an-admin-key)). Keys are drawn by \
+         `key=$(openssl rand -hex 24)`, and their digests by `printf %s \"$key\" | sha256sum`.",
     ),
     ("timeouts", "How long things may take."),
     ("retries", "How much of what broke is tried again on another worker, before the first byte."),
