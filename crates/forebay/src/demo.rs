@@ -184,9 +184,9 @@ fn refused(seen: &Seen) -> String {
     seen.shed().map_or_else(String::new, |(shed, offered)| {
         let were = if shed == 1 { "was" } else { "were" };
         format!(
-            "{shed} of {offered} {were} refused as `shed`: this demo's load has a class that would\n\
-             rather be refused than wait longer than {} s. That is a policy, chosen\nbeforehand; \
-             with `--overload queue` the same load waits for its turn.\n\n",
+            "{shed} of {offered} {were} refused as `shed`: this demo's load has a class that \
+             would\nrather be refused than wait longer than {} s. That is a policy, chosen\n\
+             beforehand; with `--overload queue` the same load waits for its turn.\n\n",
             WAIT_MS_MAX / 1000
         )
     })

@@ -16,10 +16,18 @@ pub(super) fn check(sources: &[Source], findings: &mut Findings) {
     let mut known: BTreeSet<&str> = BTreeSet::new();
     known.extend(gateway::TABLE.iter().map(|key| key.name));
     known.extend(service::TABLE.iter().map(|key| key.name));
-    // Scenarios, descriptions and presets have keys of their own.
-    for source in sources.iter().filter(|source| source.extension() == "toml") {
-        let lines = source.text.iter().flat_map(|text| text.lines());
-        known.extend(lines.filter_map(|line| Some(line.split_once('=')?.0.trim())));
+    // Scenarios, descriptions, presets and criteria have keys of their own: those that some file
+    // has, or whose reader quotes them.
+    for source in sources {
+        let Some(text) = &source.text else { continue };
+        match source.extension() {
+            "toml" => {
+                let keys = text.lines().filter_map(|line| Some(line.split_once('=')?.0.trim()));
+                known.extend(keys);
+            }
+            "rs" => known.extend(text.split('"').filter(|quoted| quoted.ends_with(ENDING))),
+            _ => {}
+        }
     }
     for source in sources.iter().filter(|source| source.extension() == "md") {
         for (nth, line) in source.text.iter().flat_map(|text| text.lines()).enumerate() {
@@ -44,10 +52,14 @@ mod tests {
 
     #[test]
     fn a_bound_that_no_file_has_is_found_and_those_of_any_file_are_not() {
-        let page = source("a.md", "# A\n\n`held_bytes_max`, `bodies_bytes_max = 3`, `turns_max`\n");
-        let synth = source("b.toml", "turns_max = 4\n");
-        let told = found(|it| check(&[page, synth], it));
-        assert_eq!(told, ["3: `held_bytes_max` is no key of any file"]);
+        let page = "# A\n\n`held_bytes_max`, `bodies_bytes_max = 3`, `turns_max`\n";
+        let of = |reader| {
+            let synth = source("b.toml", "turns_max = 4\n");
+            let sources = [source("a.md", page), synth, source("c.rs", reader)];
+            found(|it| check(&sources, it))
+        };
+        assert_eq!(of("let held_bytes_max = 3;\n"), ["3: `held_bytes_max` is no key of any file"]);
+        assert_eq!(of("let key = \"held_bytes_max\";\n"), [""; 0]);
     }
 
     #[test]
