@@ -39,15 +39,20 @@ impl fmt::Display for Why {
         if self.passed > 0 {
             write!(f, " Of those that came before it, {} waited still.", self.passed)?;
         }
-        write!(f, " Once it had gone, {} waited in the pool.", self.queue_len)?;
+        match self.queue_len {
+            0 => f.write_str(" Once it had gone, none waited in the pool.")?,
+            waited => write!(f, " Once it had gone, {waited} waited in the pool.")?,
+        }
         self.fmt_candidates(f)?;
         if let Some(gate) = &self.gate {
             write!(f, " {gate}")?;
         }
         write!(
             f,
-            " Its prompt has {}, and {} of output were reserved for it",
-            self.prompt, self.expected_output
+            " Its prompt has {}, and {} of output {} reserved for it",
+            self.prompt,
+            self.expected_output,
+            if self.expected_output.0 == 1 { "was" } else { "were" }
         )?;
         match self.occupancy {
             Tokens::ZERO => f.write_str("."),
@@ -95,8 +100,10 @@ impl fmt::Display for Of<'_> {
         let Self(Candidate { worker, score, cached, backlog }, prompt) = self;
         write!(
             f,
-            "{worker} with a score of {score:.3} ({} of {} prompt tokens",
-            cached.0, prompt.0
+            "{worker} with a score of {score:.3} ({} of {} prompt token{}",
+            cached.0,
+            prompt.0,
+            if prompt.0 == 1 { "" } else { "s" }
         )?;
         write!(f, " cached, {backlog} of prefill before it)")
     }
@@ -243,6 +250,17 @@ mod tests {
              Its prompt has 9120 tokens, and 182 tokens of output were reserved for it; to hold \
              its KV was weighed like 640 tokens of prefill."
         );
+    }
+
+    #[test]
+    fn one_is_one_and_none_is_none() {
+        let (expected_output, occupancy) = (Tokens(1), Tokens::ZERO);
+        let told = Why { prompt: Tokens(1), expected_output, occupancy, queue_len: 0, ..why() };
+        let told = told.to_string();
+        assert!(told.contains(" none waited in the pool."), "{told}");
+        assert!(told.contains(" of 1 prompt token cached"), "{told}");
+        let end = " Its prompt has 1 token, and 1 token of output was reserved for it.";
+        assert!(told.ends_with(end), "{told}");
     }
 
     #[test]

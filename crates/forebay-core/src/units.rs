@@ -148,7 +148,7 @@ impl SubAssign for Tokens {
 
 impl fmt::Display for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} tokens", self.0)
+        write!(f, "{} token{}", self.0, if self.0 == 1 { "" } else { "s" })
     }
 }
 

@@ -2,6 +2,7 @@
 //! answers on.
 
 mod admin;
+mod check;
 mod clock;
 pub mod config;
 #[cfg(test)]
@@ -21,5 +22,6 @@ mod serve;
 mod tickets;
 mod workers;
 
+pub use check::check;
 pub use observe::catalogue::{Kind as MetricKind, METRICS, Metric};
 pub use serve::{Running, ServeError, serve, start};

@@ -44,13 +44,14 @@ use crate::workers::{Fleet, Reach, WatchOptions};
 pub enum ServeError {
     /// The address can't be listened on.
     #[error(
-        "{addr}: {source}\nhint: see that the port is free and may be used, or listen elsewhere"
+        "{addr}: {cause}\nhint: see that the port is free and may be used, or listen elsewhere: \
+         `--listen`, or `address` under `[listen]` of the file"
     )]
     Bind {
         /// The address.
         addr: SocketAddr,
-        /// What the system says.
-        source: io::Error,
+        /// What the system says. It is in the message, so it is no `source` of it.
+        cause: io::Error,
     },
     /// The certificates of the gateway can't be used.
     #[error(transparent)]
@@ -62,12 +63,12 @@ pub enum ServeError {
     #[error(transparent)]
     Recording(#[from] UnwritableRecording),
     /// The system refuses something that every program needs.
-    #[error("{what}: {source}\nhint: see what the system's limits on threads and files are")]
+    #[error("{what}: {cause}\nhint: see what the system's limits on threads and files are")]
     System {
         /// What was tried.
         what: &'static str,
-        /// What the system says.
-        source: io::Error,
+        /// What the system says. It is in the message, so it is no `source` of it.
+        cause: io::Error,
     },
     /// A new configuration could not be used.
     #[error(transparent)]
@@ -78,9 +79,7 @@ impl std::convert::From<TracerError> for ServeError {
     fn from(error: TracerError) -> Self {
         match error {
             TracerError::Tls(error) => Self::WorkerTls(error),
-            TracerError::System(source) => {
-                Self::System { what: "requests can't be traced", source }
-            }
+            TracerError::System(cause) => Self::System { what: "requests can't be traced", cause },
         }
     }
 }
@@ -90,7 +89,7 @@ impl std::convert::From<TracerError> for ServeError {
 const SPANS_TIME_MAX: Duration = Duration::from_secs(3);
 
 fn system(what: &'static str) -> impl FnOnce(io::Error) -> ServeError {
-    move |source| ServeError::System { what, source }
+    move |cause| ServeError::System { what, cause }
 }
 
 /// A gateway that runs in the background.
@@ -215,7 +214,7 @@ impl Built {
         let tls = tls(&config)?;
         let bound = listening(&config, lanes, tls.as_ref())
             .bind()
-            .map_err(|source| ServeError::Bind { addr: config.listen.address, source })?;
+            .map_err(|cause| ServeError::Bind { addr: config.listen.address, cause })?;
         let counts = Arc::<ConnectionCounts>::default();
         gateway.observe.show_connections(Arc::clone(&counts));
         Ok(Self { gateway: Arc::new(gateway), config, bound, counts, tls, recordings })
@@ -364,7 +363,7 @@ fn notice(config: &Config) -> Duration {
 }
 
 /// The certificates that the gateway shows and asks for, if it speaks TLS.
-fn tls(config: &Config) -> Result<Option<Tls>, TlsError> {
+pub(crate) fn tls(config: &Config) -> Result<Option<Tls>, TlsError> {
     let Some(files) = &config.listen.tls else { return Ok(None) };
     let clients = files.client_ca.clone();
     let files = TlsFiles {

@@ -25,13 +25,16 @@ pub struct At<T> {
 pub struct Gathered {
     line_starts: Vec<usize>,
     faults: Vec<Fault>,
+    /// Whether the text is no TOML: all faults are of its syntax then.
+    is_broken: bool,
 }
 
 impl Gathered {
     /// None yet, in this text.
     pub fn new(text: &str) -> Self {
         let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
-        Self { line_starts: std::iter::once(0).chain(after_breaks).collect(), faults: Vec::new() }
+        let line_starts = std::iter::once(0).chain(after_breaks).collect();
+        Self { line_starts, faults: Vec::new(), is_broken: false }
     }
 
     /// The line that holds this byte, from 1.
@@ -39,18 +42,36 @@ impl Gathered {
         self.line_starts.partition_point(|start| *start <= byte)
     }
 
-    /// One more.
+    /// One more. In a text that is no TOML it is not: what was read of it is not what was meant,
+    /// and one bracket that is missing would be told as a hundred faults.
     pub fn add(&mut self, line: usize, what: impl Into<String>, remedy: impl Into<String>) {
+        if self.is_broken {
+            return;
+        }
         self.faults.push(Fault { line, what: what.into(), remedy: remedy.into() });
     }
 
     /// The root table of this text, as far as it can be read.
+    ///
+    /// Faults of the syntax are the only ones, and end with the first within a list: if its bracket
+    /// is missing, all that follows is read as a part of it.
     pub fn toml<'t>(&mut self, text: &'t str) -> Spanned<DeTable<'t>> {
         let (root, errors) = DeTable::parse_recoverable(text);
-        for error in errors {
+        let is_in_list = |message: &str| message.contains("array") || message.contains("inline");
+        for error in &errors {
             let line = error.span().map_or(1, |span| self.line(span.start));
-            self.add(line, format!("not TOML: {}", error.message()), "mend the line's syntax");
+            let message = error.message();
+            let remedy = if is_in_list(message) {
+                "mend the line's syntax, or close the bracket before it; what follows is read then"
+            } else {
+                "mend the line's syntax"
+            };
+            self.add(line, format!("not TOML: {message}"), remedy);
+            if is_in_list(message) {
+                break;
+            }
         }
+        self.is_broken = !errors.is_empty();
         root
     }
 

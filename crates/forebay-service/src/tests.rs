@@ -242,6 +242,22 @@ fn text_that_is_no_toml_is_told_with_its_line() {
 }
 
 #[test]
+fn a_bracket_that_is_missing_is_one_fault_and_no_other_is_told_beside_it() {
+    let class = "[[class]]\nname = [\"a\"\noverload = \"nonsense\"\nqueue = 3\n";
+    let told = parse(&class.repeat(20)).unwrap_err();
+    assert_eq!(told.faults.len(), 1, "{told}");
+    assert_eq!(told.faults[0].line, 3, "{told}");
+    assert!(told.to_string().contains("close the bracket"), "{told}");
+}
+
+#[test]
+fn two_lines_with_faults_of_syntax_are_both_told() {
+    let told = parse("[[class]]\nname = \nshare = \noverload = \"nonsense\"\n").unwrap_err();
+    let lines: Vec<usize> = told.faults.iter().map(|fault| fault.line).collect();
+    assert_eq!(lines, [2, 3], "{told}");
+}
+
+#[test]
 fn every_key_of_the_reference_has_a_reason_and_a_default_within_its_range() {
     for key in TABLE {
         assert!(!key.why.is_empty(), "{}.{} has no reason", key.table, key.name);

@@ -6,9 +6,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
+use clap::ValueEnum;
 use forebay_gateway::config::Config;
 use forebay_gateway::{Running, ServeError};
-use forebay_lab::demo::{self, Screen, Workload};
+use forebay_lab::demo::{self, Screen, Seen, Workload};
 use forebay_lab::engine::Preset;
 use forebay_lab::engine_server::{EngineServer, Options};
 use forebay_lab::simulate::Mode;
@@ -44,9 +45,21 @@ pub(crate) struct Args {
     /// The load, as a multiple of what the workers can serve
     #[arg(long, value_name = "MULTIPLE", default_value_t = 1.2)]
     load: f64,
+    /// What becomes of load that would wait longer than 5 s, in modes that hold
+    #[arg(long, value_name = "POLICY", value_enum, default_value_t = Policy::Shed)]
+    overload: Policy,
     /// End by itself after so long [default: at Ctrl-C]
     #[arg(long, value_name = "SECONDS")]
     r#for: Option<f64>,
+}
+
+/// The policy of the load's class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Policy {
+    /// It is refused at arrival
+    Shed,
+    /// It waits for as long as it takes
+    Queue,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -78,7 +91,7 @@ async fn hold(args: &Args) -> anyhow::Result<()> {
         .await
         .map_err(|error| anyhow!("the engines can't be started: {error}"))?;
     let workload = Workload::of(&preset, args.workers, (args.load, args.speed), SEED)?;
-    let gateway = gateway(args.mode, engines.addrs())?;
+    let gateway = gateway(args, engines.addrs())?;
     say(&welcome(args, &model, gateway.addr(), &workload));
     let mut terminate = signal(SignalKind::terminate()).context("SIGTERM can't be awaited")?;
     let stop = async {
@@ -96,7 +109,7 @@ async fn hold(args: &Args) -> anyhow::Result<()> {
     };
     let mut screen = Screen::new(&say);
     let seen = demo::watch(gateway.addr(), &model, &workload, &mut screen, stop).await?;
-    print(&format!("{}\n{}", seen.told(), farewell(args.mode)))?;
+    print(&format!("{}\n{}{}", seen.told(), refused(&seen), farewell(args.mode)))?;
     // Whoever ends a demo does not wait for the answers that are still under way.
     gateway.ask_to_stop();
     gateway.stop()?;
@@ -105,20 +118,24 @@ async fn hold(args: &Args) -> anyhow::Result<()> {
 }
 
 /// The gateway in front of these engines, at its usual port where that is free.
-fn gateway(mode: Mode, engines: &[SocketAddr]) -> anyhow::Result<Running> {
+fn gateway(args: &Args, engines: &[SocketAddr]) -> anyhow::Result<Running> {
     let config = |listen: &str| -> anyhow::Result<Config> {
         let workers: Vec<String> =
             engines.iter().map(|addr| format!("\"http://{addr}\"")).collect();
+        let policy = match args.overload {
+            Policy::Shed => format!("\"shed\"\nwait_ms_max = {WAIT_MS_MAX}"),
+            Policy::Queue => "\"queue\"".to_owned(),
+        };
         let text = format!(
             "[listen]\naddress = \"{listen}\"\n\
              [[pool]]\nworker = [{}]\n\
              [[class]]\nname = \"yours\"\noverload = \"queue\"\n\
-             [[class]]\nname = \"{}\"\noverload = \"shed\"\nwait_ms_max = {WAIT_MS_MAX}\n",
+             [[class]]\nname = \"{}\"\noverload = {policy}\n",
             workers.join(", "),
             demo::CLASS,
         );
         let mut config = Config::parse(Path::new("demo"), &text)?;
-        config.pools.iter_mut().for_each(|pool| pool.mode = mode);
+        config.pools.iter_mut().for_each(|pool| pool.mode = args.mode);
         Ok(config)
     };
     match forebay_gateway::start(config("127.0.0.1:8080")?) {
@@ -131,10 +148,19 @@ fn gateway(mode: Mode, engines: &[SocketAddr]) -> anyhow::Result<Running> {
 fn welcome(args: &Args, model: &str, addr: SocketAddr, workload: &Workload) -> String {
     let Args { workers, speed, mode, load, .. } = args;
     let offered = workload.per_s;
+    let fate = match (mode, args.overload) {
+        (Mode::Hold(_), Policy::Shed) => format!(
+            "The load is refused where it would wait longer than {} s;\nyou are not.",
+            WAIT_MS_MAX / 1000
+        ),
+        (Mode::Hold(_), Policy::Queue) => "Nothing is refused.".to_owned(),
+        _ => "Nothing is held: what waits, waits inside of the workers, as running.".to_owned(),
+    };
     let engines = if *workers == 1 { "engine" } else { "engines" };
     format!(
-        "{workers} modelled {engines}, {speed} times faster than real, and a gateway, mode {mode}.
-{offered:.1} requests a second come: {load} times what the simulator says they can serve.
+        "{workers} modelled {engines}, {speed} times faster than real, and a gateway.
+Its mode is {mode}. {offered:.1} requests a second come,
+{load} times what the simulator says the engines can serve.
 
   gateway  http://{addr}/v1
   metrics  http://{addr}/metrics
@@ -146,12 +172,24 @@ Ask for something yourself, from another terminal:
     -H 'content-type: application/json' -d '{{\"model\":\"{model}\",\"stream\":true,
     \"messages\":[{{\"role\":\"user\",\"content\":\"How full is the basin?\"}}]}}'
 
-run: on workers. wait: held at the gateway. TTFT: time to the first token, p50
-and p90 of the last 10 s. KV: memory that is committed. The load is refused where
-it would wait longer than {} s; you are not. Ctrl-C ends it.
-",
-        WAIT_MS_MAX / 1000
+running: on workers. waiting: held at the gateway. TTFT: time to the first
+token, p50 and p90 of the last 10 s. KV: memory that is committed.
+{fate} Ctrl-C ends it.
+"
     )
+}
+
+/// Why requests were refused, if some were: it was chosen, and can be chosen otherwise.
+fn refused(seen: &Seen) -> String {
+    seen.shed().map_or_else(String::new, |(shed, offered)| {
+        let were = if shed == 1 { "was" } else { "were" };
+        format!(
+            "{shed} of {offered} {were} refused as `shed`: this demo's load has a class that \
+             would\nrather be refused than wait longer than {} s. That is a policy, chosen\n\
+             beforehand; with `--overload queue` the same load waits for its turn.\n\n",
+            WAIT_MS_MAX / 1000
+        )
+    })
 }
 
 /// What to do next.

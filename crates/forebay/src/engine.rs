@@ -1,5 +1,6 @@
 //! Serves modelled engines that look like vLLM: `forebay engine`.
 
+use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::process::ExitCode;
 
@@ -105,7 +106,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 async fn serve(options: Options) -> anyhow::Result<()> {
     let server = EngineServer::start(options).await.map_err(|error| {
-        anyhow!("the engine can't be served: {error}\nhint: see `forebay engine --help`")
+        let hint = match error.kind() {
+            ErrorKind::AddrInUse => "`--port` names another one, 0 any that is free",
+            ErrorKind::AddrNotAvailable => "`--host` is an address of this machine",
+            ErrorKind::PermissionDenied => {
+                "ports below 1024 are the administrator's: name another `--port`"
+            }
+            _ => "see `forebay engine --help`",
+        };
+        anyhow!("the engine can't be served: {error}\nhint: {hint}")
     })?;
     for addr in server.addrs() {
         print(&format!("http://{addr}\n"))?;

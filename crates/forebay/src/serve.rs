@@ -25,7 +25,8 @@ pub(crate) struct Args {
     config: Option<PathBuf>,
     /// Read the configuration, say what it means, and stop
     ///
-    /// Exits with 0 if it has no fault, else with 2.
+    /// Exits with 0 if it has no fault, else with 2. Certificates have to fit their keys, and
+    /// recordings and the access log have to be writable; it neither listens nor asks a worker.
     #[arg(long)]
     check: bool,
     /// Record what is decided
@@ -52,6 +53,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let config = args.config()?;
     if args.check {
+        forebay_gateway::check(&config)?;
         print(&config.shown())?;
         config.cautions().iter().for_each(|caution| say(&format!("note: {caution}")));
         return Ok(ExitCode::SUCCESS);

@@ -24,7 +24,21 @@ fn two_seconds_of_a_demo_complete_requests_and_say_what_to_do_next() {
     for what in ["curl -N http://127.0.0.1:", "/metrics", "/admin/fleet", "Ctrl-C"] {
         assert!(said.contains(what), "{said}");
     }
-    assert!(said.lines().chain(told.lines()).all(|line| line.chars().count() <= 100), "{said}");
+    // Lines of the legend fit the usual terminal; those of a pipe have whole words.
+    let legend = said.lines().take_while(|line| !line.contains("  offered "));
+    assert!(legend.chain(told.lines()).all(|line| line.chars().count() < 80), "{said}{told}");
+}
+
+#[test]
+fn a_load_above_capacity_is_refused_by_a_policy_that_is_named_and_can_be_left() {
+    let told = |more: &[&str]| {
+        let args = [&["--for", "4", "--speed", "20", "--load", "8"], more].concat();
+        String::from_utf8(demo(&args).stdout).expect("it is text")
+    };
+    let shed = told(&[]);
+    assert!(shed.contains("refused as `shed`") && shed.contains("--overload queue"), "{shed}");
+    let queue = told(&["--overload", "queue"]);
+    assert!(!queue.contains("refused as"), "{queue}");
 }
 
 #[test]

@@ -14,11 +14,14 @@ Each line is a figure against the bar that was set for it before it was measured
 where the worst of the
 runs holds it, not their mean. `seedlike-1` to `seedlike-3` are traces with the lengths, \
 prefixes and bursts of the
-slice that the [published test](concepts/evidence.md) replayed; a seed is one of the synthetic \
-slice `evidence`. All
-latencies are over all offered requests, with the unserved as infinitely late. Where the machine \
-decides the figure,
-it is told in parts of its bar.
+slice that the [published test](concepts/evidence.md) replayed. They are not in the repository: \
+a command below that
+reads `../shared/data/seedlike-*.jsonl` runs only where those files lie. A seed is one of the \
+synthetic slice
+`evidence`, which `forebay` makes itself, so those commands run anywhere. All latencies are over \
+all offered requests,
+with the unserved as infinitely late. Where the machine decides the figure, it is told in parts \
+of its bar.
 ";
 
 /// The page.

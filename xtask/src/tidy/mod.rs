@@ -6,6 +6,7 @@
 
 mod crates;
 mod determinism;
+mod keys;
 mod markdown;
 mod names;
 mod refusals;
@@ -67,6 +68,7 @@ fn check(sources: &[Source]) -> Findings {
     }
     crates::check(sources, &mut findings);
     refusals::check(sources, &mut findings);
+    keys::check(sources, &mut findings);
     markdown::check_links(sources, &mut findings);
     findings
 }

@@ -22,7 +22,13 @@ pub const TABLES: [(&str, &str); 14] = [
     ("listen.tls", "TLS towards clients. Without this table it is not spoken."),
     ("pool", "Each `[[pool]]` is a group of workers that serve the same models."),
     ("pool.tls", "TLS towards workers whose URL begins with `https://`."),
-    ("key", "Each `[[key]]` is one that clients present as `Authorization: Bearer`."),
+    (
+        "key",
+        "Each `[[key]]` is one that clients present as `Authorization: Bearer`. One with `admin = \
+         true` opens `/admin/`, and may ask for models, too, unless it has `models = []` ([an \
+         admin key](../guides/drain-a-worker.md#an-admin-key)). Keys are drawn by \
+         `key=$(openssl rand -hex 24)`, and their digests by `printf %s \"$key\" | sha256sum`.",
+    ),
     ("timeouts", "How long things may take."),
     ("retries", "How much of what broke is tried again on another worker, before the first byte."),
     ("health", "How workers are probed. What is seen of their traffic counts too."),
@@ -79,7 +85,8 @@ pub const WORDS: [Word; 34] = [
         "pool",
         "models",
         "names of models",
-        "an only pool serves whatever its workers say; of several, it only takes what is spilled",
+        "an only pool serves whatever its workers say, and passes any name on to them; of several, \
+         it only takes what is spilled",
     ),
     word("pool", "mode", "a [mode](modes.md)", "it is `hold`: the others bind requests early"),
     word(

@@ -44,12 +44,12 @@ pub(crate) struct TlsClients {
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file that cannot be read.
-    #[error("{}: cannot be read: {source}\nhint: {READABLE}", path.display())]
+    #[error("{}: cannot be read: {cause}\nhint: {READABLE}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What went wrong.
-        source: io::Error,
+        /// What went wrong. It is in the message, so it is no `source` of it.
+        cause: io::Error,
     },
     /// A file that is not what it should be.
     #[error("{}: {what}\nhint: {hint}", path.display())]
@@ -168,7 +168,7 @@ fn verifier(
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    std::fs::read(path).map_err(|source| TlsError::Unreadable { path: path.to_owned(), source })
+    std::fs::read(path).map_err(|cause| TlsError::Unreadable { path: path.to_owned(), cause })
 }
 
 fn error_of(error: &pem::Error, wanted: &str) -> String {

@@ -183,7 +183,7 @@ metrics! {
         "When it leaves 3 to 6, the pool's models differ or prompts are not text."
     HELD = Gauge "bodies_held" "bytes" &[];
         "Bytes of request bodies in memory."
-        "Near `held_bytes_max` new requests are refused as `gateway_full`."
+        "Near `bodies_bytes_max` new requests are refused as `gateway_full`."
     READY = Gauge "ready" "" &[];
         "1 if `/readyz` says so."
         "0 takes the gateway out of its load balancer."

@@ -19,6 +19,7 @@ mod folder;
 mod tests;
 mod writer;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -38,6 +39,17 @@ pub struct UnwritableRecording {
     file: PathBuf,
     what: String,
     remedy: &'static str,
+}
+
+impl UnwritableRecording {
+    /// A folder that can't be used.
+    pub(crate) fn new(folder: &Path, error: &io::Error) -> Self {
+        Self {
+            file: folder.to_owned(),
+            what: format!("recordings can't be kept there: {error}"),
+            remedy: "name a folder that may be written",
+        }
+    }
 }
 
 /// The recordings of one run.
@@ -61,11 +73,7 @@ impl Recordings {
         clock: &Clock,
     ) -> Result<Self, UnwritableRecording> {
         let before = bytes_max.saturating_mul(pools as u64);
-        folder::prune(folder, before).map_err(|error| UnwritableRecording {
-            file: folder.to_owned(),
-            what: format!("recordings can't be kept there: {error}"),
-            remedy: "name a folder that may be written",
-        })?;
+        folder::prune(folder, before).map_err(|error| UnwritableRecording::new(folder, &error))?;
         Ok(Self {
             folder: folder.to_owned(),
             began: clock.unix_millis(clock.now()),

@@ -51,12 +51,11 @@ impl Line {
             share if share.is_finite() => format!("KV {:.0} %", share * 100.0),
             _ => "KV -".to_owned(),
         };
-        let word = |full: &str, short: &str| if in_full { full } else { short }.to_owned();
         vec![
             format!("{}:{:02}", secs / 60, secs % 60),
-            format!("{}{:.1}/s", word("offered ", ""), lately.per_s),
-            format!("{} {:.0}", word("running", "run"), gauges.running),
-            format!("{} {:.0}", word("waiting", "wait"), gauges.waiting),
+            format!("{}{:.1}/s", if in_full { "offered " } else { "" }, lately.per_s),
+            format!("running {:.0}", gauges.running),
+            format!("waiting {:.0}", gauges.waiting),
             ttft,
             format!("refused {}", lately.refused),
             kv,
@@ -99,11 +98,11 @@ mod tests {
     fn a_wide_line_has_whole_words_and_a_narrow_one_loses_its_end() {
         let full = "1:12  offered 22.1/s  running 60  waiting 131  TTFT p50 0.42 s p90 12.3 s  \
                     refused 17  KV 93 %";
-        let short = "1:12  22.1/s  run 60  wait 131  TTFT 0.42/12.3 s  refused 17  KV 93 %";
+        let short = "1:12  22.1/s  running 60  waiting 131  TTFT 0.42/12.3 s  refused 17  KV 93 %";
         assert_eq!(line().within(100), full);
         assert_eq!(line().within(80), short);
-        assert_eq!(line().within(69), short);
-        assert_eq!(line().within(50), "1:12  22.1/s  run 60  wait 131  TTFT 0.42/12.3 s");
+        assert_eq!(line().within(76), short);
+        assert_eq!(line().within(57), "1:12  22.1/s  running 60  waiting 131  TTFT 0.42/12.3 s");
         assert_eq!(line().within(3), "1:1");
         assert_eq!(line().within(0), "");
     }

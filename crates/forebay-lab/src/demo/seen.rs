@@ -21,6 +21,8 @@ pub struct Seen {
     /// When requests of the last seconds ended, and their TTFT.
     ended: VecDeque<(Span, Span)>,
     planned: u64,
+    /// How many were refused by the limit on the wait that their class sets.
+    shed: u64,
     length: Span,
 }
 
@@ -45,6 +47,8 @@ impl Seen {
     /// One request is over.
     pub(super) fn add(&mut self, record: &Record) {
         self.tally.add(record);
+        let is_shed = |error: &String| error.contains("\"code\":\"shed\"");
+        self.shed += u64::from(record.error.as_ref().is_some_and(is_shed));
         if let Some(ttft) = record.ttft() {
             self.ended.push_back((record.end, ttft));
         }
@@ -76,12 +80,21 @@ impl Seen {
         self.length = now;
     }
 
+    /// All that were offered: the one that is made but not due yet is not.
+    fn offered(&self) -> u64 {
+        let early = self.due.iter().filter(|at| **at > self.length).count() as u64;
+        self.planned - early.min(self.planned)
+    }
+
+    /// How many were refused by their class's limit on the wait, and of how many; `None` if none.
+    pub fn shed(&self) -> Option<(u64, u64)> {
+        (self.shed > 0).then(|| (self.shed, self.offered()))
+    }
+
     /// Says what was seen, over all that were offered and over those that were completed.
     pub fn told(&self) -> String {
         let all = self.tally.summary();
-        // The one that is made but not due yet was never offered.
-        let early = self.due.iter().filter(|at| **at > self.length).count() as u64;
-        let offered = self.planned - early.min(self.planned);
+        let offered = self.offered();
         let under_way = offered.saturating_sub(all.offered);
         let mut text =
             format!("{:.0} s, {offered} requests offered\n\n", self.length.as_secs_f64());
@@ -170,6 +183,10 @@ mod tests {
              \x20 completed      3.00 s   5.00 s   5.00 s\n\
              \x20 all ended      3.00 s    never    never\n"
         );
+        assert_eq!(seen.shed(), None);
+        let error = Some("{\"error\":{\"class\":\"load\",\"code\":\"shed\"}}".to_owned());
+        seen.add(&Record { error, ..record(4, 3, None, 3, Outcome::Refused) });
+        assert_eq!(seen.shed(), Some((1, 20)));
         assert!(Seen::default().told().starts_with("0 s, 0 requests offered\n"));
     }
 }

@@ -84,11 +84,7 @@ pub(super) struct SessionDocument {
 impl Document {
     /// Reads the text; `None` where a part of it can't be read, which is a fault then.
     pub(super) fn read(text: &str, found: &mut Gathered) -> Option<Self> {
-        let (root, errors) = DeTable::parse_recoverable(text);
-        for error in &errors {
-            let line = error.span().map_or(1, |span| found.line(span.start));
-            found.add(line, format!("not TOML: {}", error.message()), "mend the line's syntax");
-        }
+        let root = found.toml(text);
         let root = root.get_ref();
         for key in root.keys().filter(|key| !KEYS.contains(&key.get_ref().as_ref())) {
             let remedy = match nearest(key.get_ref(), KEYS.into_iter()) {
