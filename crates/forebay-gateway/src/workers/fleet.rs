@@ -147,7 +147,7 @@ impl Fleet {
         });
         if let Err(fault) = spoken {
             let pool = &watch.pool.name;
-            tracing::error!(pool, %fault, "its workers are spoken to as before");
+            tracing::error!(pool, %fault, "the pool's workers are spoken to as before");
         }
     }
 
@@ -216,7 +216,8 @@ impl Fleet {
     ) {
         for (name, url) in urls.iter().filter(|(name, _)| !before.contains_key(*name)) {
             if let Err(fault) = self.join(pool, url, source.clone()) {
-                tracing::error!(worker = %name, %fault, "a worker can't join");
+                let pool = self.0.pools.get(pool).map(|watch| watch.pool.name.as_str());
+                tracing::error!(pool, worker = %name, %fault, "worker can't join");
             }
         }
         for name in before.keys().filter(|name| !urls.contains_key(*name)) {

@@ -50,8 +50,8 @@ impl Watched {
             let stale = self.known().turned_stale(self.now(), options.stale_max);
             if !stale.is_empty() {
                 let figures = stale.join(", ");
-                let worker = &self.worker.name;
-                tracing::warn!(%worker, figures, "figures are stale: unknown now");
+                let (pool, worker) = (&self.pool.name, &self.worker.name);
+                tracing::warn!(pool, %worker, figures, "worker's figures are stale: unknown now");
             }
         }
     }
@@ -93,12 +93,12 @@ impl Watched {
 
     fn take(&self, asked_at: Moment, figures: &EngineFigures) {
         let news = self.known().take(self.now(), figures);
-        let name = &self.worker.name;
         if news.distrusted {
             tracing::warn!(
-                worker = %name,
-                "its process seems to change all the time: are there several behind its address? \
-                 restarts are not believed until that ends"
+                pool = self.pool.name,
+                worker = %self.worker.name,
+                "worker's process seems to change all the time: are there several behind its \
+                 address? restarts are not believed until that ends"
             );
         }
         if news.restarted {
@@ -131,12 +131,14 @@ impl Watched {
     }
 
     fn warn_of(&self, why: NoFigures) {
-        let name = &self.worker.name;
+        let (pool, worker) = (&self.pool.name, &self.worker.name);
         let path = &self.options().scrape.path;
         match why {
-            NoFigures::None => tracing::warn!(worker = %name, path, "it has no figures there"),
+            NoFigures::None => {
+                tracing::warn!(pool, %worker, path, "worker has no figures at this path");
+            }
             NoFigures::Unread(why) => {
-                tracing::warn!(worker = %name, path, %why, "its figures can't be read");
+                tracing::warn!(pool, %worker, path, %why, "worker's figures can't be read");
             }
         }
     }
@@ -154,9 +156,11 @@ impl Watched {
         if !names.is_empty() {
             let figures = names.join(", ");
             tracing::warn!(
-                worker = %self.worker.name, figures,
-                "it does not tell these: capacity is learned from how it behaves, the rest is \
-                 done without"
+                pool = self.pool.name,
+                worker = %self.worker.name,
+                figures,
+                "worker does not tell these figures: capacity is learned from how it behaves, \
+                 the rest is done without"
             );
         }
     }

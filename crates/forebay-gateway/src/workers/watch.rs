@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
-use forebay_core::{Moment, Rng, WorkerView};
+use forebay_core::{Moment, Rng};
 use http::StatusCode;
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -90,8 +90,18 @@ impl Watched {
             match action {
                 Action::Tell(observation) => self.pool.observe(self.worker.id, observation),
                 Action::TryOut => self.trial_wanted.notify_one(),
-                Action::Say(what, true) => tracing::warn!(worker = %self.worker.name, "{what}"),
-                Action::Say(what, false) => tracing::info!(worker = %self.worker.name, "{what}"),
+                Action::Say(what, true) => {
+                    tracing::warn!(pool = self.pool.name, worker = %self.worker.name, "{what}");
+                }
+                Action::Say(what, false) => {
+                    tracing::info!(pool = self.pool.name, worker = %self.worker.name, "{what}");
+                }
+                Action::SayDrains => tracing::info!(
+                    pool = self.pool.name,
+                    worker = %self.worker.name,
+                    "worker drains: it gets nothing new; {} requests still run on it",
+                    self.running()
+                ),
                 Action::Forget => self.gone.notify_one(),
             }
         }
@@ -151,7 +161,8 @@ impl Watched {
             let answer = ask(&self.worker, question).await;
             let probe = answer.as_ref().map_or_else(|why| unanswered(*why), |it| judged(it.status));
             if probe != Probe::Well && !std::mem::replace(&mut failed, true) {
-                tracing::warn!(worker = %self.worker.name, ?probe, "a probe fails");
+                let (pool, worker) = (&self.pool.name, &self.worker.name);
+                tracing::warn!(pool, %worker, ?probe, "worker fails a probe");
             }
             failed &= probe != Probe::Well;
             self.happens(Event::Probed(probe, self.life()));
@@ -179,8 +190,8 @@ impl Watched {
     async fn tick(&self) {
         loop {
             sleep(self.options().tick).await;
-            let leaving = self.machine().is_leaving();
-            let running = if leaving { self.view().map_or(0, |view| view.running) } else { 0 };
+            let awaits_end = self.machine().awaits_end();
+            let running = if awaits_end { self.running() } else { 0 };
             let activity = Activity { owing: self.worker.owing(), life: self.life(), running };
             self.happens(Event::Ticked(activity));
         }
@@ -198,9 +209,10 @@ impl Watched {
         models::refresh(&self.worker, &options.models_path, options.probe.timeout).await;
     }
 
-    /// Its account in the core, if the core knows it.
-    fn view(&self) -> Option<WorkerView> {
-        self.pool.workers().into_iter().find(|view| view.worker == self.worker.id)
+    /// Requests on it, by the core's account.
+    fn running(&self) -> u32 {
+        let mut views = self.pool.workers().into_iter();
+        views.find(|view| view.worker == self.worker.id).map_or(0, |view| view.running)
     }
 }
 
