@@ -11,7 +11,7 @@ use super::connect::{Manner, WorkerTls, WorkerTlsError};
 use super::figures::FiguresView;
 use super::options::WatchOptions;
 use super::state::Event;
-use super::watch::Watched;
+use super::watch::{ProbeFault, Watched};
 use super::{Model, WorkerParts};
 use crate::config::{PoolTls, WorkerUrl};
 use crate::pool::Pool;
@@ -57,6 +57,8 @@ pub(crate) struct WorkerReport {
     pub(crate) name: Arc<str>,
     /// Its state in one word.
     pub(crate) state: &'static str,
+    /// Why its last probe failed, if it did.
+    pub(crate) probe_fault: Option<ProbeFault>,
     /// Its account in the core, if the core knows it.
     pub(crate) account: Option<WorkerView>,
     /// What it says of itself.
@@ -315,6 +317,7 @@ fn report(watched: &Watched, accounts: &BTreeMap<WorkerId, WorkerView>) -> Worke
     WorkerReport {
         name: Arc::clone(&worker.name),
         state: watched.word(),
+        probe_fault: watched.fault(),
         account: accounts.get(&worker.id).copied(),
         figures: watched.figures(),
         quiet: last.map(|at| watched.now().since(at)),

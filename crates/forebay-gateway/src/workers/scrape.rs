@@ -27,6 +27,16 @@ pub(super) enum NoFigures {
     None,
 }
 
+impl NoFigures {
+    /// Whether the worker can be reached: why one can't be is said by its probes.
+    fn is_of_one_that_is_there(self) -> bool {
+        match self {
+            Self::Unread(why) => matches!(why, NoAnswer::TooLate | NoAnswer::TooLong),
+            Self::None => true,
+        }
+    }
+}
+
 impl Watched {
     /// Reads its figures for as long as it is watched.
     pub(super) async fn scrape(&self) {
@@ -41,7 +51,7 @@ impl Watched {
                 Err(why) => {
                     // One that can't be reached is no reason to ask it more than one that can.
                     every = (2 * every).min(options.every_max.max(options.every));
-                    if why != NoFigures::Unread(NoAnswer::Unreachable) && !warned {
+                    if why.is_of_one_that_is_there() && !warned {
                         warned = true;
                         self.warn_of(why);
                     }
@@ -138,7 +148,8 @@ impl Watched {
                 tracing::warn!(pool, %worker, path, "worker has no figures at this path");
             }
             NoFigures::Unread(why) => {
-                tracing::warn!(pool, %worker, path, %why, "worker's figures can't be read");
+                let reason = why.word();
+                tracing::warn!(pool, %worker, path, reason, "worker's figures can't be read");
             }
         }
     }

@@ -20,6 +20,15 @@ use crate::pool::Pool;
 /// The most bytes of the answer to a probe.
 const BYTES_MAX: usize = 64 << 10;
 
+/// Why a worker's last probe failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ProbeFault {
+    /// In one word: that of a missing answer, or `status`.
+    pub(crate) reason: &'static str,
+    /// What it answered, if it did.
+    pub(crate) status: Option<u16>,
+}
+
 /// A worker that is watched.
 pub(super) struct Watched {
     pub(super) worker: Arc<Worker>,
@@ -29,6 +38,7 @@ pub(super) struct Watched {
     pub(super) reading: tokio::sync::Mutex<()>,
     machine: Mutex<Machine>,
     known: Mutex<Known>,
+    fault: Mutex<Option<ProbeFault>>,
     chance: Mutex<Rng>,
     trial_wanted: Notify,
     gone: Notify,
@@ -52,6 +62,7 @@ impl Watched {
             reading: tokio::sync::Mutex::new(()),
             machine: Mutex::new(Machine::new(bounds)),
             known: Mutex::default(),
+            fault: Mutex::default(),
             chance: Mutex::new(Rng::new(seed)),
             trial_wanted: Notify::new(),
             gone: Notify::new(),
@@ -91,7 +102,9 @@ impl Watched {
                 Action::Tell(observation) => self.pool.observe(self.worker.id, observation),
                 Action::TryOut => self.trial_wanted.notify_one(),
                 Action::Say(what, true) => {
-                    tracing::warn!(pool = self.pool.name, worker = %self.worker.name, "{what}");
+                    let (pool, worker) = (&self.pool.name, &self.worker.name);
+                    let probe = self.fault().map(|fault| fault.reason);
+                    tracing::warn!(pool, %worker, probe, "{what}");
                 }
                 Action::Say(what, false) => {
                     tracing::info!(pool = self.pool.name, worker = %self.worker.name, "{what}");
@@ -127,6 +140,11 @@ impl Watched {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Why its last probe failed, if it did.
+    pub(super) fn fault(&self) -> Option<ProbeFault> {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The moment that is now.
     pub(super) fn now(&self) -> Moment {
         self.pool.clock().now()
@@ -158,13 +176,16 @@ impl Watched {
                 within: options.timeout,
                 bytes_max: BYTES_MAX,
             };
-            let answer = ask(&self.worker, question).await;
-            let probe = answer.as_ref().map_or_else(|why| unanswered(*why), |it| judged(it.status));
-            if probe != Probe::Well && !std::mem::replace(&mut failed, true) {
+            let status = ask(&self.worker, question).await.map(|answer| answer.status);
+            let (probe, fault) = judged(status);
+            *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+            if let Some(ProbeFault { reason, status }) = fault
+                && !failed
+            {
                 let (pool, worker) = (&self.pool.name, &self.worker.name);
-                tracing::warn!(pool, %worker, ?probe, "worker fails a probe");
+                tracing::warn!(pool, %worker, reason, status, "worker fails a probe");
             }
-            failed &= probe != Probe::Well;
+            failed = fault.is_some();
             self.happens(Event::Probed(probe, self.life()));
             let away = self.machine().is_away();
             let every = if away { options.every_away.min(options.every) } else { options.every };
@@ -216,19 +237,20 @@ impl Watched {
     }
 }
 
-fn judged(status: StatusCode) -> Probe {
-    match status {
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Probe::Busy,
-        StatusCode::REQUEST_TIMEOUT => Probe::TooLate,
+/// What an answer to a probe says of its worker, and what is wrong if it is not well.
+fn judged(answered: Result<StatusCode, NoAnswer>) -> (Probe, Option<ProbeFault>) {
+    let probe = match answered {
+        Ok(StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) => Probe::Busy,
+        Ok(StatusCode::REQUEST_TIMEOUT) | Err(NoAnswer::TooLate) => Probe::TooLate,
         // Not every engine has a page for this. One that says so answers.
-        status if status.is_success() || status.is_client_error() => Probe::Well,
+        Ok(status) if status.is_success() || status.is_client_error() => {
+            return (Probe::Well, None);
+        }
         _ => Probe::Faulty,
-    }
-}
-
-fn unanswered(why: NoAnswer) -> Probe {
-    match why {
-        NoAnswer::TooLate => Probe::TooLate,
-        NoAnswer::Unreachable | NoAnswer::TooLong => Probe::Faulty,
-    }
+    };
+    let fault = match answered {
+        Ok(status) => ProbeFault { reason: "status", status: Some(status.as_u16()) },
+        Err(why) => ProbeFault { reason: why.word(), status: None },
+    };
+    (probe, Some(fault))
 }
