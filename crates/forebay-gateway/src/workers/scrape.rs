@@ -76,6 +76,7 @@ impl Watched {
         let (path, bytes_max) = (options.path.as_str(), options.bytes_max);
         let question = Question { path, body: None, within, bytes_max };
         let answer = ask(&self.worker, question).await.map_err(NoFigures::Unread)?;
+        self.warn_of_key(answer.status, path);
         if !answer.status.is_success() {
             return Err(NoFigures::None);
         }

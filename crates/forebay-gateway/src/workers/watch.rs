@@ -1,5 +1,6 @@
 //! Watches one worker: probes it, reads what it says of itself, and does what its state asks for.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -39,6 +40,10 @@ pub(super) struct Watched {
     machine: Mutex<Machine>,
     known: Mutex<Known>,
     fault: Mutex<Option<ProbeFault>>,
+    /// It was said that it serves none of the pool's models.
+    said_models: AtomicBool,
+    /// It was said that it wants a key.
+    said_key: AtomicBool,
     chance: Mutex<Rng>,
     trial_wanted: Notify,
     gone: Notify,
@@ -63,6 +68,8 @@ impl Watched {
             machine: Mutex::new(Machine::new(bounds)),
             known: Mutex::default(),
             fault: Mutex::default(),
+            said_models: AtomicBool::default(),
+            said_key: AtomicBool::default(),
             chance: Mutex::new(Rng::new(seed)),
             trial_wanted: Notify::new(),
             gone: Notify::new(),
@@ -227,7 +234,31 @@ impl Watched {
 
     async fn refresh_models(&self) {
         let options = self.options();
-        models::refresh(&self.worker, &options.models_path, options.probe.timeout).await;
+        let path = &options.models_path;
+        if let Some(status) = models::refresh(&self.worker, path, options.probe.timeout).await {
+            self.warn_of_key(status, path);
+        }
+        if let Some(what) = models::mismatch(&self.worker.models.get(), &options.models)
+            && !self.said_models.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!(pool = self.pool.name, worker = %self.worker.name, "{what}");
+        }
+    }
+
+    /// Says once that a worker wants a key, if that is what this answer of it says.
+    pub(super) fn warn_of_key(&self, status: StatusCode, path: &str) {
+        let wants_key = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        if !wants_key || self.said_key.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (pool, worker, status) = (&self.pool.name, &self.worker.name, status.as_u16());
+        tracing::warn!(
+            pool,
+            %worker,
+            path,
+            status,
+            "worker wants a key, or another one: set `key_file` of the pool"
+        );
     }
 
     /// Requests on it, by the core's account.
