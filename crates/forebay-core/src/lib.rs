@@ -174,6 +174,17 @@ impl Core {
         self.queue.len()
     }
 
+    /// Whether a request waits.
+    pub fn is_waiting(&self, request: RequestId) -> bool {
+        self.queue.get(request).is_some()
+    }
+
+    /// The wait that was predicted for a request that waits, at its arrival and under first-come,
+    /// if anything was known then.
+    pub fn predicted_wait(&self, request: RequestId) -> Option<Span> {
+        self.queue.get(request)?.predicted
+    }
+
     /// Requests of each class that wait, in the order of the classes' numbers.
     pub fn queue_lens(&self) -> Vec<u32> {
         self.queue.classes.iter().map(|class| class.len).collect()

@@ -98,7 +98,10 @@ impl Reload {
         for (nth, pool) in self.config.pools.iter().enumerate() {
             let now = tls_changed(&pool.tls);
             if std::mem::replace(&mut self.worker_tls[nth], now) != now {
-                tracing::info!(pool = pool.name, "the files of TLS to its workers have changed");
+                tracing::info!(
+                    pool = pool.name,
+                    "the files of TLS to the pool's workers have changed"
+                );
                 fleet.speak_anew(nth);
             }
         }

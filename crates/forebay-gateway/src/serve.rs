@@ -130,7 +130,9 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if self.house.is_some() {
-            (0..3).for_each(|_| self.stop.ask());
+            for _ in 0..3 {
+                self.stop.ask();
+            }
             drop(self.wait());
         }
     }
@@ -240,7 +242,9 @@ impl Built {
                 recordings.finish();
             }
             if served.cut > 0 {
-                tracing::warn!(requests = served.cut, "requests were cut at the end");
+                tracing::warn!(connections = served.cut, "stopped: connections were cut in use");
+            } else {
+                tracing::info!("stopped: nothing is left");
             }
             // Nothing else is left to do on this thread, so that it may wait.
             if let Some(tracer) = self.gateway.observe.tracer() {
@@ -315,14 +319,32 @@ fn names<'a>(of: impl Iterator<Item = &'a String>) -> Vec<String> {
     of.cloned().collect()
 }
 
-/// Follows a stop through its stages.
+/// Follows a stop through its stages, and says of each what is left as it begins.
 async fn leave(gateway: Arc<Gateway>, stop: Stop) {
     stop.reached(Phase::Unready).await;
     gateway.leave();
+    let (waiting, running) = left(&gateway);
+    tracing::info!(waiting, running, "stopping: not ready any more, and still serves");
     stop.reached(Phase::Draining).await;
     gateway.pools.iter().for_each(|pool| pool.close());
+    let (waiting, running) = left(&gateway);
+    tracing::info!(waiting, running, "stopping: takes no connections, and answers what is here");
     stop.reached(Phase::Ending).await;
+    let (refused, broken_off) = left(&gateway);
     gateway.pools.iter().for_each(|pool| pool.end());
+    if refused + broken_off > 0 {
+        tracing::warn!(
+            refused,
+            broken_off,
+            "stopping: the time is over; what waits is refused as draining, what runs is broken off"
+        );
+    }
+}
+
+/// Requests that wait, and that run.
+fn left(gateway: &Gateway) -> (usize, usize) {
+    let census = gateway.pools.iter().map(|pool| pool.census());
+    census.fold((0, 0), |(waiting, running), it| (waiting + it.waiting, running + it.running))
 }
 
 fn lanes(config: &Config) -> usize {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{answer, decoded, text};
 use crate::gateway::Gateway;
 use crate::observe::rfc3339;
-use crate::pool::{Arrived, Pool, Remembered, Verdict};
+use crate::pool::{Arrived, Pool, Remembered, Verdict, Waits};
 use crate::refuse::Denial;
 use crate::request::ReplyBody;
 use crate::rules::Rules;
@@ -26,6 +26,7 @@ struct Found<'a> {
     request: RequestId,
     arrived: Arrived,
     decided: Vec<Remembered>,
+    waits: Option<Waits>,
 }
 
 /// The page of the request that the path names.
@@ -54,7 +55,8 @@ fn find<'a>(gateway: &'a Gateway, name: &str) -> Vec<Found<'a>> {
     for pool in &gateway.pools {
         for (request, arrived) in pool.named(name) {
             let decided = pool.explain(request);
-            found.push(Found { pool, request, arrived, decided });
+            let waits = pool.waits(request, arrived.at);
+            found.push(Found { pool, request, arrived, decided, waits });
         }
     }
     found.sort_by_key(|it| (it.arrived.at, it.pool.id));
@@ -63,7 +65,7 @@ fn find<'a>(gateway: &'a Gateway, name: &str) -> Vec<Found<'a>> {
 
 /// A paragraph for each thing that is known.
 fn story(gateway: &Gateway, rules: &Rules, found: &Found<'_>) -> String {
-    let Found { pool, request, arrived, decided } = found;
+    let Found { pool, request, arrived, decided, waits } = found;
     let mut story = format!(
         "{} came at {} as {request} of pool {}, class {}, tenant {}, with a prompt of {}.",
         arrived.name,
@@ -90,10 +92,30 @@ fn story(gateway: &Gateway, rules: &Rules, found: &Found<'_>) -> String {
         };
         debug_assert!(told.is_ok(), "a string takes anything");
     }
-    if decided.is_empty() {
-        story.push_str("\n\nNothing has been decided yet, or it was too long ago: it may wait.");
+    if let Some(waits) = waits {
+        story.push_str("\n\n");
+        story.push_str(&waiting(waits));
+    } else if decided.is_empty() {
+        story.push_str("\n\nIt does not wait, and what was decided for it was too long ago.");
     }
     with_urls(&story, pool)
+}
+
+/// A paragraph for a request that waits.
+fn waiting(waits: &Waits) -> String {
+    let Waits { waited, predicted, queue_len, workers } = waits;
+    let why = match workers {
+        0 => "no worker of its pool may be sent anything".to_owned(),
+        workers => format!("none of the workers that may be sent requests ({workers}) has room"),
+    };
+    let predicted = predicted.map_or_else(
+        || "nothing was known to predict its wait by".to_owned(),
+        |wait| format!("first-come was predicted to cost it {wait}"),
+    );
+    format!(
+        "It waits: {why}. It has waited {waited} since it came, where {predicted}. With it, \
+         {queue_len} wait in the pool."
+    )
 }
 
 /// Puts workers' URLs where the text has their numbers.
@@ -117,7 +139,15 @@ fn with_urls(text: &str, pool: &Pool) -> String {
 }
 
 fn json(gateway: &Gateway, rules: &Rules, found: &Found<'_>) -> Value {
-    let Found { pool, request, arrived, decided } = found;
+    let Found { pool, request, arrived, decided, waits } = found;
+    let waits = waits.map(|it| {
+        json!({
+            "waited_s": it.waited.as_secs_f64(),
+            "predicted_wait_s": it.predicted.map(Span::as_secs_f64),
+            "queue_len": it.queue_len,
+            "workers_usable": it.workers,
+        })
+    });
     let decisions: Vec<Value> = decided.iter().map(|it| decision(gateway, pool, it)).collect();
     json!({
         "pool": pool.name,
@@ -127,6 +157,7 @@ fn json(gateway: &Gateway, rules: &Rules, found: &Found<'_>) -> Value {
         "arrived": time(gateway, arrived.at),
         "prompt_tokens": arrived.prompt.0,
         "decisions": decisions,
+        "waits": waits,
     })
 }
 

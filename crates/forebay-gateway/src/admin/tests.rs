@@ -103,8 +103,18 @@ fn a_refused_request_says_why_and_one_that_waits_says_so() {
     let gateway = fixture::gateway("main", ["public", "batch"]);
     let pool = &gateway.pools[0];
     let waits = pool.arrive(fixture::arrival(100), false, &Arc::from("waits"));
-    assert!(body(get(&gateway, "/admin/explain/waits", &[])).contains("Nothing has been decided"));
+    let text = body(get(&gateway, "/admin/explain/waits", &[]));
+    assert!(
+        text.contains("It waits: no worker of its pool may be sent anything. It has"),
+        "{text}"
+    );
+    assert!(text.contains("With it, 1 wait in the pool."), "{text}");
+    let accept = [("accept", "application/json")];
+    let json = body(get(&gateway, "/admin/explain/waits", &accept));
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["requests"][0]["waits"]["queue_len"], 1);
     fixture::join(pool, 8_001);
+    assert!(!body(get(&gateway, "/admin/explain/waits", &[])).contains("It waits"), "it runs");
     let long = pool.arrive(fixture::arrival(1_000_000), false, &Arc::from("long"));
     let text = body(get(&gateway, "/admin/explain/long", &[]));
     assert!(text.contains("it was refused: too_long (HTTP 400)"), "{text}");

@@ -164,9 +164,11 @@ fn worker(report: &WorkerReport) -> Value {
             "gate_fraction": account.fraction,
         })
     });
+    let fault = report.probe_fault;
     json!({
         "url": &*report.name,
         "state": report.state,
+        "probe_fault": fault.map(|it| json!({ "reason": it.reason, "status": it.status })),
         "account": account,
         "figures": {
             "age_ms": report.figures.age.map(millis),

@@ -187,7 +187,12 @@ fn join(threads: Vec<std::thread::JoinHandle<()>>) -> io::Result<()> {
 fn connections_max(wanted: Option<usize>) -> usize {
     let fitting = connections_for(raise_descriptors());
     if let Some(wanted) = wanted.filter(|wanted| *wanted > fitting) {
-        tracing::warn!(wanted, fitting, "too few descriptors (ulimit -n) for all connections");
+        tracing::warn!(
+            wanted,
+            fitting,
+            "too few descriptors for all connections: raise the hard limit (`ulimit -Hn`, or \
+             LimitNOFILE of the systemd unit), or lower `connections_max`"
+        );
     }
     wanted.unwrap_or(fitting).min(fitting)
 }

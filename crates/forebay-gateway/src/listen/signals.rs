@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::stop::{Phase, Stop};
+use super::stop::{Asked, Phase, Stop, StopTimes};
 
 /// Asks for a stop at each SIGTERM and SIGINT, and calls `on_hangup` at each SIGHUP, until the
 /// gateway has ended. From the first call on the process no longer dies of them.
@@ -23,8 +23,15 @@ pub(crate) async fn obey_signals(stop: Stop, mut on_hangup: impl FnMut()) -> io:
 }
 
 fn ask(stop: &Stop, signal: &str) {
-    stop.ask();
-    tracing::info!(signal, phase = ?stop.phase(), "stopping");
+    match stop.ask() {
+        Asked::ToStop => tracing::info!(signal, "asked to stop; a second signal hurries"),
+        Asked::ToHurry => tracing::info!(
+            signal,
+            "hurries: what is left has {} s; a third signal cuts it",
+            StopTimes::default().hurried_max.as_secs()
+        ),
+        Asked::ToCut => tracing::warn!(signal, "what is left is cut now"),
+    }
 }
 
 #[cfg(test)]

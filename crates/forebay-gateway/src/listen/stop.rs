@@ -56,6 +56,17 @@ pub(crate) enum Phase {
     Ended,
 }
 
+/// What asking for a stop has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// The first time: the stop.
+    ToStop,
+    /// The second time: a quicker one.
+    ToHurry,
+    /// After that: the end.
+    ToCut,
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct State {
     phase: Phase,
@@ -74,12 +85,14 @@ impl Default for Stop {
 
 impl Stop {
     /// Asks for a stop; asked again, for a quicker one; asked a third time, for an end.
-    pub(crate) fn ask(&self) {
+    pub(crate) fn ask(&self) -> Asked {
+        let mut asked = Asked::ToStop;
         self.0.send_modify(|state| match (state.phase, state.hurried) {
             (Phase::Serving, _) => state.phase = Phase::Unready,
-            (_, false) => state.hurried = true,
-            (_, true) => state.phase = Phase::Ended,
+            (_, false) => (state.hurried, asked) = (true, Asked::ToHurry),
+            (_, true) => (state.phase, asked) = (Phase::Ended, Asked::ToCut),
         });
+        asked
     }
 
     /// Asks for a stop where none was asked for.
@@ -125,18 +138,18 @@ impl Stop {
 
 #[cfg(test)]
 mod tests {
-    use super::{Phase, Stop};
+    use super::{Asked, Phase, Stop};
 
     #[tokio::test]
     async fn asking_three_times_ends_it() {
         let stop = Stop::default();
         assert_eq!(stop.phase(), Phase::Serving);
-        stop.ask();
+        assert_eq!(stop.ask(), Asked::ToStop);
         assert_eq!(stop.phase(), Phase::Unready);
-        stop.ask();
+        assert_eq!(stop.ask(), Asked::ToHurry);
         stop.hurried().await;
         assert_eq!(stop.phase(), Phase::Unready);
-        stop.ask();
+        assert_eq!(stop.ask(), Asked::ToCut);
         stop.reached(Phase::Draining).await;
         assert_eq!(stop.phase(), Phase::Ended);
     }

@@ -143,7 +143,8 @@ metrics! {
         "Any rate of it says that capacity fell after the promise was made."
     WORKER_USABLE = Gauge "worker_usable" "" WORKER;
         "1 if the worker may be sent requests now."
-        "Alert when it is 0 for longer than a restart takes; `/admin/fleet` says why."
+        "Alert when it is 0 for longer than a restart takes; `state` and `probe_fault` in \
+         `/admin/fleet` say why."
     WORKER_RUNNING = Gauge "worker_running" "" WORKER;
         "Requests on the worker, as accounted here."
         "Compare workers: an outlier is slow, or holds what many ask for."

@@ -108,6 +108,19 @@ pub(crate) struct Census {
     pub(crate) seats: usize,
 }
 
+/// How a request waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waits {
+    /// Since its arrival.
+    pub(crate) waited: Span,
+    /// What was predicted at its arrival, under first-come, if anything was known.
+    pub(crate) predicted: Option<Span>,
+    /// Requests that wait in its pool, itself among them.
+    pub(crate) queue_len: usize,
+    /// Workers that may be sent requests.
+    pub(crate) workers: usize,
+}
+
 impl Pool {
     /// A pool without workers.
     pub(crate) fn new(parts: PoolParts, clock: Clock) -> Self {
@@ -234,6 +247,18 @@ impl Pool {
     /// What was decided for a request, the oldest first, as far as that was lately.
     pub(crate) fn explain(&self, request: RequestId) -> Vec<Remembered> {
         self.lock().recent.of(request)
+    }
+
+    /// How a request waits that came then, if it does.
+    pub(crate) fn waits(&self, request: RequestId, arrived: Moment) -> Option<Waits> {
+        let state = self.lock();
+        let core = &state.core;
+        core.is_waiting(request).then(|| Waits {
+            waited: self.clock.now().since(arrived),
+            predicted: core.predicted_wait(request),
+            queue_len: core.queue_len(),
+            workers: core.workers().iter().filter(|worker| worker.usable).count(),
+        })
     }
 
     /// The requests that clients know by this name, the oldest first, as far as they came lately.

@@ -240,18 +240,45 @@ impl Connection {
     }
 }
 
+/// The step of opening a connection that failed, where the system's code does not tell.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DialFault {
+    /// There is no address behind the name.
+    #[error("the name can't be looked up: {0}")]
+    Lookup(io::Error),
+    /// TLS was not agreed on.
+    #[error("TLS can't be agreed on: {0}")]
+    Tls(io::Error),
+}
+
+impl DialFault {
+    fn lookup(error: io::Error) -> io::Error {
+        // What the system says of a socket has its code; what a resolver says has none.
+        if error.raw_os_error().is_some() {
+            return error;
+        }
+        io::Error::new(error.kind(), Self::Lookup(error))
+    }
+
+    fn tls(error: io::Error) -> io::Error {
+        io::Error::new(error.kind(), Self::Tls(error))
+    }
+}
+
 /// A connection to whatever is at this URL.
 pub(crate) async fn dial(
     url: &WorkerUrl,
     tls: Option<&WorkerTls>,
 ) -> io::Result<SendRequest<Full<Bytes>>> {
-    let socket = TcpStream::connect((url.host.as_str(), url.port)).await?;
+    let socket = TcpStream::connect((url.host.as_str(), url.port)).await;
+    let socket = socket.map_err(DialFault::lookup)?;
     socket.set_nodelay(true)?;
     match tls {
         None => handshake(socket).await,
         Some(tls) => {
             let connector = TlsConnector::from(Arc::clone(&tls.config));
-            handshake(connector.connect(tls.server_name.clone(), socket).await?).await
+            let secured = connector.connect(tls.server_name.clone(), socket).await;
+            handshake(secured.map_err(DialFault::tls)?).await
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Asks a worker a question of our own, within bounds of time and size.
 
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -9,7 +10,7 @@ use http_body_util::{BodyExt as _, Full};
 use tokio::time::timeout;
 
 use super::Worker;
-use super::connect::Manner;
+use super::connect::{DialFault, Manner};
 
 /// A question.
 pub(super) struct Question<'a> {
@@ -33,17 +34,50 @@ pub(super) struct Answer {
 }
 
 /// Why there was no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoAnswer {
-    /// It could not be connected to, or broke off.
-    #[error("it can't be reached")]
+    /// There is no address behind its name.
+    NoAddress,
+    /// It refuses connections: nobody listens there.
+    Refused,
+    /// There is no way to it.
     Unreachable,
+    /// TLS was not agreed on.
+    NoTls,
+    /// It took the connection, and broke it off or spoke no HTTP.
+    BrokenOff,
     /// It took too long.
-    #[error("it does not answer in time")]
     TooLate,
     /// It was too long.
-    #[error("its answer is too long")]
     TooLong,
+}
+
+impl NoAnswer {
+    /// In one word, for logs and the page of the fleet.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::NoAddress => "dns",
+            Self::Refused => "refused",
+            Self::Unreachable => "unreachable",
+            Self::NoTls => "tls",
+            Self::BrokenOff => "broken_off",
+            Self::TooLate => "timeout",
+            Self::TooLong => "too_long",
+        }
+    }
+
+    /// Why a connection can't be had.
+    fn of(error: &io::Error) -> Self {
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+        match (inner, error.kind()) {
+            (Some(DialFault::Lookup(_)), _) => Self::NoAddress,
+            (Some(DialFault::Tls(_)), _) => Self::NoTls,
+            (None, ErrorKind::ConnectionRefused) => Self::Refused,
+            (None, ErrorKind::TimedOut) => Self::TooLate,
+            (None, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => Self::BrokenOff,
+            (None, _) => Self::Unreachable,
+        }
+    }
 }
 
 /// Asks the question on a connection of its own: whoever asks how a worker does wants to know
@@ -53,14 +87,14 @@ pub(super) async fn ask(worker: &Worker, question: Question<'_>) -> Result<Answe
     let asked = async {
         // The lane does not matter: the connection is not kept.
         let connection = worker.connect_anew(0, within).await;
-        let mut connection = connection.map_err(|_| NoAnswer::Unreachable)?;
+        let mut connection = connection.map_err(|error| NoAnswer::of(&error))?;
         let request = request(worker, &connection.manner, &question);
-        let response = connection.send(request).await.map_err(|_| NoAnswer::Unreachable)?;
+        let response = connection.send(request).await.map_err(|_| NoAnswer::BrokenOff)?;
         let status = response.status();
         let mut rest = response.into_body();
         let mut body = BytesMut::new();
         while let Some(frame) = rest.frame().await {
-            let Ok(data) = frame.map_err(|_| NoAnswer::Unreachable)?.into_data() else { continue };
+            let Ok(data) = frame.map_err(|_| NoAnswer::BrokenOff)?.into_data() else { continue };
             if body.len() + data.len() > bytes_max {
                 return Err(NoAnswer::TooLong);
             }

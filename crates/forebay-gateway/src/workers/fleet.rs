@@ -11,7 +11,7 @@ use super::connect::{Manner, WorkerTls, WorkerTlsError};
 use super::figures::FiguresView;
 use super::options::WatchOptions;
 use super::state::Event;
-use super::watch::Watched;
+use super::watch::{ProbeFault, Watched};
 use super::{Model, WorkerParts};
 use crate::config::{PoolTls, WorkerUrl};
 use crate::pool::Pool;
@@ -57,6 +57,8 @@ pub(crate) struct WorkerReport {
     pub(crate) name: Arc<str>,
     /// Its state in one word.
     pub(crate) state: &'static str,
+    /// Why its last probe failed, if it did.
+    pub(crate) probe_fault: Option<ProbeFault>,
     /// Its account in the core, if the core knows it.
     pub(crate) account: Option<WorkerView>,
     /// What it says of itself.
@@ -147,7 +149,7 @@ impl Fleet {
         });
         if let Err(fault) = spoken {
             let pool = &watch.pool.name;
-            tracing::error!(pool, %fault, "its workers are spoken to as before");
+            tracing::error!(pool, %fault, "the pool's workers are spoken to as before");
         }
     }
 
@@ -216,7 +218,8 @@ impl Fleet {
     ) {
         for (name, url) in urls.iter().filter(|(name, _)| !before.contains_key(*name)) {
             if let Err(fault) = self.join(pool, url, source.clone()) {
-                tracing::error!(worker = %name, %fault, "a worker can't join");
+                let pool = self.0.pools.get(pool).map(|watch| watch.pool.name.as_str());
+                tracing::error!(pool, worker = %name, %fault, "worker can't join");
             }
         }
         for name in before.keys().filter(|name| !urls.contains_key(*name)) {
@@ -314,6 +317,7 @@ fn report(watched: &Watched, accounts: &BTreeMap<WorkerId, WorkerView>) -> Worke
     WorkerReport {
         name: Arc::clone(&worker.name),
         state: watched.word(),
+        probe_fault: watched.fault(),
         account: accounts.get(&worker.id).copied(),
         figures: watched.figures(),
         quiet: last.map(|at| watched.now().since(at)),

@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use http::StatusCode;
 use serde::Deserialize;
 
 use super::Worker;
@@ -12,6 +13,8 @@ use super::fetch::{Question, ask};
 const MODELS_MAX: usize = 1024;
 /// The longest name that is remembered.
 const NAME_LEN_MAX: usize = 512;
+/// Most models that a line of the log names.
+const SAID_MAX: usize = 8;
 /// The most bytes of a list of models.
 const BYTES_MAX: usize = 4 << 20;
 
@@ -56,21 +59,48 @@ fn read(text: &[u8]) -> Option<Vec<Model>> {
     Some(models.filter(sound).take(MODELS_MAX).collect())
 }
 
-/// Asks a worker for its models; whether it told. One that does not keeps what it told before.
-pub(super) async fn refresh(worker: &Worker, path: &str, within: Duration) -> bool {
+/// Asks a worker for its models; what status it answered with. One that does not tell keeps what it
+/// told before.
+pub(super) async fn refresh(worker: &Worker, path: &str, within: Duration) -> Option<StatusCode> {
     let question = Question { path, body: None, within, bytes_max: BYTES_MAX };
-    let answer = ask(worker, question).await.ok().filter(|answer| answer.status.is_success());
-    let models = answer.and_then(|answer| read(&answer.body));
-    let told = models.is_some();
-    if let Some(models) = models {
+    let answer = ask(worker, question).await.ok()?;
+    if answer.status.is_success()
+        && let Some(models) = read(&answer.body)
+    {
         worker.models.set(models);
     }
-    told
+    Some(answer.status)
+}
+
+/// What a worker serves and what its pool is asked for, if none of it is the same.
+pub(super) fn mismatch(served: &[Model], asked: &[String]) -> Option<String> {
+    if served.is_empty() || asked.is_empty() {
+        return None;
+    }
+    if served.iter().any(|model| asked.contains(&model.name)) {
+        return None;
+    }
+    let served: Vec<&str> = served.iter().take(SAID_MAX).map(|it| it.name.as_str()).collect();
+    let asked: Vec<&str> = asked.iter().take(SAID_MAX).map(String::as_str).collect();
+    let (served, asked) = (served.join(", "), asked.join(", "));
+    Some(format!("worker serves {served}, none of this pool's models: {asked}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Model, read};
+    use super::{Model, mismatch, read};
+
+    #[test]
+    fn models_that_no_client_of_the_pool_asks_for_are_a_mismatch() {
+        let model = |name: &str| Model { name: name.into(), max_model_len: None, created: None };
+        let asked = ["Qwen/Qwen3-8B".to_owned()];
+        let other = model("qwen3-8b");
+        let said = "worker serves qwen3-8b, none of this pool's models: Qwen/Qwen3-8B";
+        assert_eq!(mismatch(&[other.clone()], &asked).as_deref(), Some(said));
+        assert_eq!(mismatch(&[other.clone(), model("Qwen/Qwen3-8B")], &asked), None);
+        assert_eq!(mismatch(&[other], &[]), None, "whatever its workers say");
+        assert_eq!(mismatch(&[], &asked), None, "it has not told");
+    }
 
     #[test]
     fn models_are_read_with_what_is_told_of_them_and_odd_entries_are_left_out() {

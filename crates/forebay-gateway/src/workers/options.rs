@@ -1,5 +1,6 @@
 //! Holds how workers are watched: how often, how long, how much.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use forebay_core::{Tokens, WorkerProfile};
@@ -14,6 +15,8 @@ pub(crate) struct WatchOptions {
     pub(crate) probe: ProbeOptions,
     /// How a worker's own figures are read.
     pub(crate) scrape: ScrapeOptions,
+    /// The models that the pool is asked for, if they are listed.
+    pub(crate) models: Arc<[String]>,
     /// The path that a worker's models are read from.
     pub(crate) models_path: String,
     /// From one reading of a worker's models to the next: adapters come and go, but not often.
@@ -83,6 +86,7 @@ impl WatchOptions {
         let (health, scrape) = (&config.health, &config.scrape);
         let default = Self::default();
         Self {
+            models: Arc::from(pool.models.as_slice()),
             probe: ProbeOptions {
                 path: health.path.clone(),
                 every: health.interval,
@@ -111,6 +115,7 @@ impl Default for WatchOptions {
         Self {
             probe: ProbeOptions::default(),
             scrape: ScrapeOptions::default(),
+            models: Arc::from([]),
             models_path: "/v1/models".to_owned(),
             models_every: Duration::from_mins(1),
             silence_max: Duration::from_secs(30),

@@ -27,6 +27,16 @@ pub(super) enum NoFigures {
     None,
 }
 
+impl NoFigures {
+    /// Whether the worker can be reached: why one can't be is said by its probes.
+    fn is_of_one_that_is_there(self) -> bool {
+        match self {
+            Self::Unread(why) => matches!(why, NoAnswer::TooLate | NoAnswer::TooLong),
+            Self::None => true,
+        }
+    }
+}
+
 impl Watched {
     /// Reads its figures for as long as it is watched.
     pub(super) async fn scrape(&self) {
@@ -41,7 +51,7 @@ impl Watched {
                 Err(why) => {
                     // One that can't be reached is no reason to ask it more than one that can.
                     every = (2 * every).min(options.every_max.max(options.every));
-                    if why != NoFigures::Unread(NoAnswer::Unreachable) && !warned {
+                    if why.is_of_one_that_is_there() && !warned {
                         warned = true;
                         self.warn_of(why);
                     }
@@ -50,8 +60,8 @@ impl Watched {
             let stale = self.known().turned_stale(self.now(), options.stale_max);
             if !stale.is_empty() {
                 let figures = stale.join(", ");
-                let worker = &self.worker.name;
-                tracing::warn!(%worker, figures, "figures are stale: unknown now");
+                let (pool, worker) = (&self.pool.name, &self.worker.name);
+                tracing::warn!(pool, %worker, figures, "worker's figures are stale: unknown now");
             }
         }
     }
@@ -66,6 +76,7 @@ impl Watched {
         let (path, bytes_max) = (options.path.as_str(), options.bytes_max);
         let question = Question { path, body: None, within, bytes_max };
         let answer = ask(&self.worker, question).await.map_err(NoFigures::Unread)?;
+        self.warn_of_key(answer.status, path);
         if !answer.status.is_success() {
             return Err(NoFigures::None);
         }
@@ -93,12 +104,12 @@ impl Watched {
 
     fn take(&self, asked_at: Moment, figures: &EngineFigures) {
         let news = self.known().take(self.now(), figures);
-        let name = &self.worker.name;
         if news.distrusted {
             tracing::warn!(
-                worker = %name,
-                "its process seems to change all the time: are there several behind its address? \
-                 restarts are not believed until that ends"
+                pool = self.pool.name,
+                worker = %self.worker.name,
+                "worker's process seems to change all the time: are there several behind its \
+                 address? restarts are not believed until that ends"
             );
         }
         if news.restarted {
@@ -131,12 +142,15 @@ impl Watched {
     }
 
     fn warn_of(&self, why: NoFigures) {
-        let name = &self.worker.name;
+        let (pool, worker) = (&self.pool.name, &self.worker.name);
         let path = &self.options().scrape.path;
         match why {
-            NoFigures::None => tracing::warn!(worker = %name, path, "it has no figures there"),
+            NoFigures::None => {
+                tracing::warn!(pool, %worker, path, "worker has no figures at this path");
+            }
             NoFigures::Unread(why) => {
-                tracing::warn!(worker = %name, path, %why, "its figures can't be read");
+                let reason = why.word();
+                tracing::warn!(pool, %worker, path, reason, "worker's figures can't be read");
             }
         }
     }
@@ -154,9 +168,11 @@ impl Watched {
         if !names.is_empty() {
             let figures = names.join(", ");
             tracing::warn!(
-                worker = %self.worker.name, figures,
-                "it does not tell these: capacity is learned from how it behaves, the rest is \
-                 done without"
+                pool = self.pool.name,
+                worker = %self.worker.name,
+                figures,
+                "worker does not tell these figures: capacity is learned from how it behaves, \
+                 the rest is done without"
             );
         }
     }

@@ -59,7 +59,7 @@ pub(super) struct Activity {
     pub(super) owing: u32,
     /// Its last sign of life: a byte, or a count that grew.
     pub(super) life: Moment,
-    /// Requests on it, if it is to leave.
+    /// Requests on it, if the end of a drain is waited for.
     pub(super) running: u32,
 }
 
@@ -72,6 +72,8 @@ pub(super) enum Action {
     TryOut,
     /// Whoever runs this is to hear this, and whether it is bad.
     Say(&'static str, bool),
+    /// Whoever runs this is to hear that it begins to be drained, and what still runs there.
+    SayDrains,
     /// It is to be forgotten.
     Forget,
 }
@@ -100,6 +102,8 @@ pub(super) struct Machine {
     bounds: Bounds,
     place: Place,
     drained: bool,
+    /// It was said that nothing runs on it since it is drained.
+    emptied: bool,
     leaving: Option<Moment>,
     failures: u32,
     successes: u32,
@@ -140,6 +144,7 @@ impl Machine {
             bounds,
             place: Place::Away { why: Away::New, trying: false },
             drained: false,
+            emptied: false,
             leaving: None,
             failures: 0,
             successes: 0,
@@ -167,11 +172,10 @@ impl Machine {
             Event::Undrain => self.undrain(),
             Event::Leave => {
                 self.leaving.get_or_insert(now);
-                let mut actions = self.drain();
-                if matches!(self.place, Place::Away { .. }) {
-                    actions.extend(self.forget());
+                if self.is_away() {
+                    return self.forget();
                 }
-                actions
+                self.drain()
             }
             Event::LeaveNow => self.forget(),
         }
@@ -196,9 +200,9 @@ impl Machine {
         self.place == Place::Gone
     }
 
-    /// Whether it is to be forgotten once nothing runs on it.
-    pub(super) fn is_leaving(&self) -> bool {
-        self.leaving.is_some()
+    /// Whether something is to be done or said once nothing runs on it.
+    pub(super) fn awaits_end(&self) -> bool {
+        self.leaving.is_some() || self.drained && !self.emptied
     }
 
     /// In one word.
@@ -246,7 +250,7 @@ impl Machine {
             return Vec::new();
         }
         self.place = Place::Here { well: true };
-        vec![Action::Tell(Observation::Healthy(true)), Action::Say("it is well again", false)]
+        vec![Action::Tell(Observation::Healthy(true)), Action::Say("worker is well again", false)]
     }
 
     fn found_unwell(&mut self, now: Moment, life: Moment) -> Vec<Action> {
@@ -258,7 +262,7 @@ impl Machine {
         }
         if self.place == (Place::Here { well: true }) {
             self.place = Place::Here { well: false };
-            let what = "it does not answer its probes as one that is well, and gets nothing new";
+            let what = "worker fails its probes, and gets nothing new";
             return vec![Action::Tell(Observation::Healthy(false)), Action::Say(what, true)];
         }
         self.give_up(now, life)
@@ -273,7 +277,7 @@ impl Machine {
         if now.since(since.max(life)) < self.bounds.gone_after {
             return Vec::new();
         }
-        self.lose(Away::Lost, "it gives no sign of life: what ran on it is lost")
+        self.lose(Away::Lost, "worker gives no sign of life: what ran on it is lost")
     }
 
     fn lose(&mut self, why: Away, what: &'static str) -> Vec<Action> {
@@ -291,12 +295,12 @@ impl Machine {
         (self.failures, self.failing_since) = (0, None);
         vec![
             Action::Tell(Observation::Joined(profile)),
-            Action::Say("it is used from now on", false),
+            Action::Say("worker used from now on", false),
         ]
     }
 
     fn restarted(&mut self, profile: WorkerProfile) -> Vec<Action> {
-        let what = "it was restarted: its cache is empty, and what ran on it is lost";
+        let what = "worker was restarted: its cache is empty, and what ran on it is lost";
         match self.place {
             // By itself it would be used at once.
             Place::Here { well } if !well || self.drained => self.lose(Away::Lost, what),
@@ -311,14 +315,15 @@ impl Machine {
 
     fn ticked(&mut self, now: Moment, activity: Activity) -> Vec<Action> {
         let Place::Here { .. } = self.place else {
-            return if self.leaving.is_some() { self.forget() } else { Vec::new() };
+            return if self.leaving.is_some() { self.forget() } else { self.empties(activity) };
         };
         let quiet = self.quiet.lasts(now, activity.owing, activity.life);
         let mut actions = if quiet >= self.bounds.silence_max {
-            self.lose(Away::Silent, "it has stalled: what ran on it is lost")
+            self.lose(Away::Silent, "worker has stalled: what ran on it is lost")
         } else {
             self.give_up(now, activity.life)
         };
+        actions.extend(self.empties(activity));
         let is_over = |since: Moment| {
             activity.running == 0 || now.since(since) >= self.bounds.drain_max || self.is_away()
         };
@@ -332,22 +337,31 @@ impl Machine {
         if std::mem::replace(&mut self.drained, true) {
             return Vec::new();
         }
-        vec![Action::Tell(Observation::Draining(true)), Action::Say("it is drained", false)]
+        vec![Action::Tell(Observation::Draining(true)), Action::SayDrains]
+    }
+
+    /// Says once that a drain is over: whoever asked for it waits for that.
+    fn empties(&mut self, activity: Activity) -> Vec<Action> {
+        if !self.awaits_end() || self.emptied || activity.running > 0 {
+            return Vec::new();
+        }
+        self.emptied = true;
+        vec![Action::Say("worker drained: nothing runs on it, it may be stopped", false)]
     }
 
     fn undrain(&mut self) -> Vec<Action> {
-        self.leaving = None;
+        (self.leaving, self.emptied) = (None, false);
         if !std::mem::replace(&mut self.drained, false) {
             return Vec::new();
         }
         vec![
             Action::Tell(Observation::Draining(false)),
-            Action::Say("it is not drained any more", false),
+            Action::Say("worker is not drained any more", false),
         ]
     }
 
     fn forget(&mut self) -> Vec<Action> {
         self.place = Place::Gone;
-        vec![Action::Tell(Observation::Left), Action::Say("it has left", false), Action::Forget]
+        vec![Action::Tell(Observation::Left), Action::Say("worker has left", false), Action::Forget]
     }
 }

@@ -1,9 +1,10 @@
 //! Watches one worker: probes it, reads what it says of itself, and does what its state asks for.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
-use forebay_core::{Moment, Rng, WorkerView};
+use forebay_core::{Moment, Rng};
 use http::StatusCode;
 use tokio::sync::Notify;
 use tokio::time::sleep;
@@ -20,6 +21,15 @@ use crate::pool::Pool;
 /// The most bytes of the answer to a probe.
 const BYTES_MAX: usize = 64 << 10;
 
+/// Why a worker's last probe failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ProbeFault {
+    /// In one word: that of a missing answer, or `status`.
+    pub(crate) reason: &'static str,
+    /// What it answered, if it did.
+    pub(crate) status: Option<u16>,
+}
+
 /// A worker that is watched.
 pub(super) struct Watched {
     pub(super) worker: Arc<Worker>,
@@ -29,6 +39,11 @@ pub(super) struct Watched {
     pub(super) reading: tokio::sync::Mutex<()>,
     machine: Mutex<Machine>,
     known: Mutex<Known>,
+    fault: Mutex<Option<ProbeFault>>,
+    /// It was said that it serves none of the pool's models.
+    said_models: AtomicBool,
+    /// It was said that it wants a key.
+    said_key: AtomicBool,
     chance: Mutex<Rng>,
     trial_wanted: Notify,
     gone: Notify,
@@ -52,6 +67,9 @@ impl Watched {
             reading: tokio::sync::Mutex::new(()),
             machine: Mutex::new(Machine::new(bounds)),
             known: Mutex::default(),
+            fault: Mutex::default(),
+            said_models: AtomicBool::default(),
+            said_key: AtomicBool::default(),
             chance: Mutex::new(Rng::new(seed)),
             trial_wanted: Notify::new(),
             gone: Notify::new(),
@@ -90,8 +108,20 @@ impl Watched {
             match action {
                 Action::Tell(observation) => self.pool.observe(self.worker.id, observation),
                 Action::TryOut => self.trial_wanted.notify_one(),
-                Action::Say(what, true) => tracing::warn!(worker = %self.worker.name, "{what}"),
-                Action::Say(what, false) => tracing::info!(worker = %self.worker.name, "{what}"),
+                Action::Say(what, true) => {
+                    let (pool, worker) = (&self.pool.name, &self.worker.name);
+                    let probe = self.fault().map(|fault| fault.reason);
+                    tracing::warn!(pool, %worker, probe, "{what}");
+                }
+                Action::Say(what, false) => {
+                    tracing::info!(pool = self.pool.name, worker = %self.worker.name, "{what}");
+                }
+                Action::SayDrains => tracing::info!(
+                    pool = self.pool.name,
+                    worker = %self.worker.name,
+                    "worker drains: it gets nothing new; {} requests still run on it",
+                    self.running()
+                ),
                 Action::Forget => self.gone.notify_one(),
             }
         }
@@ -115,6 +145,11 @@ impl Watched {
     /// What is known of it by its own figures.
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why its last probe failed, if it did.
+    pub(super) fn fault(&self) -> Option<ProbeFault> {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The moment that is now.
@@ -148,12 +183,16 @@ impl Watched {
                 within: options.timeout,
                 bytes_max: BYTES_MAX,
             };
-            let answer = ask(&self.worker, question).await;
-            let probe = answer.as_ref().map_or_else(|why| unanswered(*why), |it| judged(it.status));
-            if probe != Probe::Well && !std::mem::replace(&mut failed, true) {
-                tracing::warn!(worker = %self.worker.name, ?probe, "a probe fails");
+            let status = ask(&self.worker, question).await.map(|answer| answer.status);
+            let (probe, fault) = judged(status);
+            *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+            if let Some(ProbeFault { reason, status }) = fault
+                && !failed
+            {
+                let (pool, worker) = (&self.pool.name, &self.worker.name);
+                tracing::warn!(pool, %worker, reason, status, "worker fails a probe");
             }
-            failed &= probe != Probe::Well;
+            failed = fault.is_some();
             self.happens(Event::Probed(probe, self.life()));
             let away = self.machine().is_away();
             let every = if away { options.every_away.min(options.every) } else { options.every };
@@ -179,8 +218,8 @@ impl Watched {
     async fn tick(&self) {
         loop {
             sleep(self.options().tick).await;
-            let leaving = self.machine().is_leaving();
-            let running = if leaving { self.view().map_or(0, |view| view.running) } else { 0 };
+            let awaits_end = self.machine().awaits_end();
+            let running = if awaits_end { self.running() } else { 0 };
             let activity = Activity { owing: self.worker.owing(), life: self.life(), running };
             self.happens(Event::Ticked(activity));
         }
@@ -195,28 +234,54 @@ impl Watched {
 
     async fn refresh_models(&self) {
         let options = self.options();
-        models::refresh(&self.worker, &options.models_path, options.probe.timeout).await;
+        let path = &options.models_path;
+        if let Some(status) = models::refresh(&self.worker, path, options.probe.timeout).await {
+            self.warn_of_key(status, path);
+        }
+        if let Some(what) = models::mismatch(&self.worker.models.get(), &options.models)
+            && !self.said_models.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!(pool = self.pool.name, worker = %self.worker.name, "{what}");
+        }
     }
 
-    /// Its account in the core, if the core knows it.
-    fn view(&self) -> Option<WorkerView> {
-        self.pool.workers().into_iter().find(|view| view.worker == self.worker.id)
+    /// Says once that a worker wants a key, if that is what this answer of it says.
+    pub(super) fn warn_of_key(&self, status: StatusCode, path: &str) {
+        let wants_key = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        if !wants_key || self.said_key.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (pool, worker, status) = (&self.pool.name, &self.worker.name, status.as_u16());
+        tracing::warn!(
+            pool,
+            %worker,
+            path,
+            status,
+            "worker wants a key, or another one: set `key_file` of the pool"
+        );
+    }
+
+    /// Requests on it, by the core's account.
+    fn running(&self) -> u32 {
+        let mut views = self.pool.workers().into_iter();
+        views.find(|view| view.worker == self.worker.id).map_or(0, |view| view.running)
     }
 }
 
-fn judged(status: StatusCode) -> Probe {
-    match status {
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Probe::Busy,
-        StatusCode::REQUEST_TIMEOUT => Probe::TooLate,
+/// What an answer to a probe says of its worker, and what is wrong if it is not well.
+fn judged(answered: Result<StatusCode, NoAnswer>) -> (Probe, Option<ProbeFault>) {
+    let probe = match answered {
+        Ok(StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) => Probe::Busy,
+        Ok(StatusCode::REQUEST_TIMEOUT) | Err(NoAnswer::TooLate) => Probe::TooLate,
         // Not every engine has a page for this. One that says so answers.
-        status if status.is_success() || status.is_client_error() => Probe::Well,
+        Ok(status) if status.is_success() || status.is_client_error() => {
+            return (Probe::Well, None);
+        }
         _ => Probe::Faulty,
-    }
-}
-
-fn unanswered(why: NoAnswer) -> Probe {
-    match why {
-        NoAnswer::TooLate => Probe::TooLate,
-        NoAnswer::Unreachable | NoAnswer::TooLong => Probe::Faulty,
-    }
+    };
+    let fault = match answered {
+        Ok(status) => ProbeFault { reason: "status", status: Some(status.as_u16()) },
+        Err(why) => ProbeFault { reason: why.word(), status: None },
+    };
+    (probe, Some(fault))
 }

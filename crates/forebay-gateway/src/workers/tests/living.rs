@@ -16,6 +16,7 @@ use crate::workers::discover::{Urls, by_name};
 use crate::workers::fleet::{Fleet, Reach, Source};
 use crate::workers::options::WatchOptions;
 use crate::workers::silence::Owed;
+use crate::workers::watch::ProbeFault;
 
 /// Hears what the core is told of workers.
 #[derive(Clone, Default)]
@@ -123,6 +124,36 @@ async fn a_worker_without_a_health_page_is_one_all_the_same() {
     let (fleet, pool, _) = watch(options());
     fleet.join(0, &stub.url(), Source::List).unwrap();
     until("it is used", || usable(&pool) == 1).await;
+}
+
+#[tokio::test]
+async fn a_worker_that_fails_its_probes_is_shown_with_the_reason() {
+    let stub = Stub::on("127.0.0.1:0", Pages { health: says(500, ""), ..Pages::well() }).await;
+    let (fleet, _, _) = watch(options());
+    fleet.join(0, &stub.url(), Source::List).unwrap();
+    let fault = || fleet.reports(0)[0].probe_fault.map(|fault| (fault.reason, fault.status));
+    until("it says that it is ill", || fault() == Some(("status", Some(500)))).await;
+    stub.change(|pages| pages.health = Page::Hangs);
+    until("it does not answer", || fault() == Some(("timeout", None))).await;
+    stub.change(|pages| pages.health = Page::Floods);
+    until("it says too much", || fault() == Some(("too_long", None))).await;
+    stub.change(|pages| pages.health = says(404, ""));
+    until("it is well", || fault().is_none()).await;
+    drop(stub);
+    until("nobody listens there", || fault() == Some(("refused", None))).await;
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = silent.local_addr().unwrap().port();
+    tokio::spawn(async move { while silent.accept().await.is_ok() {} });
+    for (url, reason) in [
+        (format!("http://127.0.0.1:{port}"), "broken_off"),
+        (format!("https://127.0.0.1:{port}"), "tls"),
+        ("http://no-such-worker.invalid:80".to_owned(), "dns"),
+    ] {
+        let (fleet, _, _) = watch(options());
+        fleet.join(0, &url.parse().unwrap(), Source::List).unwrap();
+        let reason = |fault: ProbeFault| fault.reason == reason;
+        until(&url, || fleet.reports(0)[0].probe_fault.is_some_and(reason)).await;
+    }
 }
 
 #[tokio::test]

@@ -158,6 +158,8 @@ fn a_restart_is_a_join_with_an_empty_cache_only_for_a_worker_in_use() {
     comes_back(&mut machine, at(7));
     machine.on(at(8), Event::Drain);
     assert_eq!(told(machine.on(at(9), Event::Restarted(PROFILE))), [Observation::Lost]);
+    let idle = Event::Ticked(Activity { owing: 0, life: at(9), running: 0 });
+    assert_eq!(machine.on(at(9), idle).len(), 1, "nothing runs on one that was lost");
     assert_eq!(machine.on(at(10), probed(Probe::Well)), [], "it is drained: nobody needs it");
     machine.on(at(11), Event::Undrain);
     comes_back(&mut machine, at(12));
@@ -166,15 +168,20 @@ fn a_restart_is_a_join_with_an_empty_cache_only_for_a_worker_in_use() {
 #[test]
 fn a_drain_is_told_once_is_taken_back_and_ends_only_with_a_leave() {
     let mut machine = joined();
-    assert_eq!(told(machine.on(at(1), Event::Drain)), [Observation::Draining(true)]);
+    let drains = [Action::Tell(Observation::Draining(true)), Action::SayDrains];
+    assert_eq!(machine.on(at(1), Event::Drain), drains);
     assert_eq!(machine.on(at(1), Event::Drain), []);
     let idle = Event::Ticked(Activity { owing: 0, life: at(0), running: 0 });
+    let over = "worker drained: nothing runs on it, it may be stopped";
+    assert_eq!(machine.on(at(1), ticked(0, at(1))), [], "something runs");
+    assert_eq!(machine.on(at(2), idle), [Action::Say(over, false)]);
     assert_eq!(machine.on(at(2), idle), [], "it stays until it is to leave");
     assert_eq!(told(machine.on(at(3), Event::Undrain)), [Observation::Draining(false)]);
     assert_eq!(machine.on(at(3), Event::Undrain), []);
     assert_eq!(told(machine.on(at(4), Event::Leave)), [Observation::Draining(true)]);
     assert_eq!(machine.on(at(5), ticked(0, at(5))), [], "something runs");
     let gone = machine.on(at(6), idle);
+    assert_eq!(gone.first(), Some(&Action::Say(over, false)), "it is another drain");
     assert_eq!(told(gone.clone()), [Observation::Left]);
     assert_eq!(gone.last(), Some(&Action::Forget));
     for event in [Event::Undrain, Event::LeaveNow, idle, probed(Probe::Well)] {
