@@ -24,13 +24,13 @@ pub(crate) async fn obey_signals(stop: Stop, mut on_hangup: impl FnMut()) -> io:
 
 fn ask(stop: &Stop, signal: &str) {
     match stop.ask() {
-        Asked::ToStop => tracing::info!(signal, "asked to stop; a second signal hurries"),
-        Asked::ToHurry => tracing::info!(
+        Asked::Stop => tracing::info!(signal, "asked to stop; a second signal hurries"),
+        Asked::Hurry => tracing::info!(
             signal,
             "hurries: what is left has {} s; a third signal cuts it",
             StopTimes::default().hurried_max.as_secs()
         ),
-        Asked::ToCut => tracing::warn!(signal, "what is left is cut now"),
+        Asked::Cut => tracing::warn!(signal, "what is left is cut now"),
     }
 }
 

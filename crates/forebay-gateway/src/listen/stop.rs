@@ -60,11 +60,11 @@ pub(crate) enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// The first time: the stop.
-    ToStop,
+    Stop,
     /// The second time: a quicker one.
-    ToHurry,
+    Hurry,
     /// After that: the end.
-    ToCut,
+    Cut,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,11 +86,11 @@ impl Default for Stop {
 impl Stop {
     /// Asks for a stop; asked again, for a quicker one; asked a third time, for an end.
     pub(crate) fn ask(&self) -> Asked {
-        let mut asked = Asked::ToStop;
+        let mut asked = Asked::Stop;
         self.0.send_modify(|state| match (state.phase, state.hurried) {
             (Phase::Serving, _) => state.phase = Phase::Unready,
-            (_, false) => (state.hurried, asked) = (true, Asked::ToHurry),
-            (_, true) => (state.phase, asked) = (Phase::Ended, Asked::ToCut),
+            (_, false) => (state.hurried, asked) = (true, Asked::Hurry),
+            (_, true) => (state.phase, asked) = (Phase::Ended, Asked::Cut),
         });
         asked
     }
@@ -144,12 +144,12 @@ mod tests {
     async fn asking_three_times_ends_it() {
         let stop = Stop::default();
         assert_eq!(stop.phase(), Phase::Serving);
-        assert_eq!(stop.ask(), Asked::ToStop);
+        assert_eq!(stop.ask(), Asked::Stop);
         assert_eq!(stop.phase(), Phase::Unready);
-        assert_eq!(stop.ask(), Asked::ToHurry);
+        assert_eq!(stop.ask(), Asked::Hurry);
         stop.hurried().await;
         assert_eq!(stop.phase(), Phase::Unready);
-        assert_eq!(stop.ask(), Asked::ToCut);
+        assert_eq!(stop.ask(), Asked::Cut);
         stop.reached(Phase::Draining).await;
         assert_eq!(stop.phase(), Phase::Ended);
     }

@@ -96,7 +96,7 @@ mod tests {
         let asked = ["Qwen/Qwen3-8B".to_owned()];
         let other = model("qwen3-8b");
         let said = "worker serves qwen3-8b, none of this pool's models: Qwen/Qwen3-8B";
-        assert_eq!(mismatch(&[other.clone()], &asked).as_deref(), Some(said));
+        assert_eq!(mismatch(std::slice::from_ref(&other), &asked).as_deref(), Some(said));
         assert_eq!(mismatch(&[other.clone(), model("Qwen/Qwen3-8B")], &asked), None);
         assert_eq!(mismatch(&[other], &[]), None, "whatever its workers say");
         assert_eq!(mismatch(&[], &asked), None, "it has not told");
