@@ -452,9 +452,10 @@ impl Core {
     pub(crate) fn scale(&self, class: ClassId, tenant: TenantId) -> Scale {
         let ageing = self.settings.class(class).ageing;
         let need = self.queue.flow(class, tenant).map_or(Tokens::ZERO, |flow| flow.need);
-        let room = self.fleet.limit().as_f64() * self.fraction(class, tenant);
-        let fills = need.as_f64() / room.max(1.0);
-        Scale::new(self.pace.arrival_means(), (self.drain(class, tenant), fills), ageing)
+        let fraction = self.fraction(class, tenant);
+        let drain = self.time_to_run(need.as_f64(), fraction);
+        let fills = need.as_f64() / (self.fleet.limit().as_f64() * fraction).max(1.0);
+        Scale::new(self.pace.arrival_means(), (drain, fills), ageing)
     }
 
     /// Brings the flow's keys up to date with its scale.
