@@ -10,6 +10,7 @@
 //! | [`recording`] | what was decided in a run, why, and would it be decided so again? |
 //! | [`scenario`] | does a claim about the whole hold, whatever happens? |
 //! | [`load`] | what does a live endpoint do with requests that come when they are due? |
+//! | [`results`] | what did a live run leave behind, request by request? |
 //! | [`demo`] | how does a gateway under load look to a newcomer? |
 //! | [`drill`] | which way of routing meets its criteria, and which does not? |
 //! | [`report`] | what does that look like on paper? |
@@ -23,6 +24,7 @@ pub mod load;
 pub mod presets;
 pub mod recording;
 pub mod report;
+pub mod results;
 pub mod scenario;
 pub mod simulate;
 pub mod trace;
