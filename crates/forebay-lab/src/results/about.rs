@@ -50,6 +50,42 @@ pub struct About {
     /// What a reader should know and that makes nothing invalid.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// What the generator saw of itself; `None` where a tool does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generator: Option<Generator>,
+}
+
+/// What a load generator saw of itself and of its machine during a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub struct Generator {
+    /// How late it was with what was due, in milliseconds: over all first attempts it sent.
+    pub lag_ms_p50: f64,
+    /// The 99th percentile of the same.
+    pub lag_ms_p99: f64,
+    /// The largest of the same.
+    pub lag_ms_max: f64,
+    /// Requests that were under way at once, at most.
+    pub in_flight_max_seen: u64,
+    /// Connections that were opened.
+    pub connections: u64,
+    /// The 99th percentile of the time to open one, in milliseconds; `None` where none was.
+    #[serde(default)]
+    pub connect_ms_p99: Option<f64>,
+    /// Open descriptors at most, and how many the process may have; `None` where the system does
+    /// not say.
+    #[serde(default)]
+    pub descriptors: Option<(u64, u64)>,
+    /// Share of the run in which a task of the machine waited for a processor (Linux's pressure
+    /// stall information), 0 to 1; `None` where the system does not say.
+    #[serde(default)]
+    pub cpu_pressure: Option<f64>,
+    /// Share of processor time that the host of a virtual machine took, 0 to 1; `None` where the
+    /// system does not say.
+    #[serde(default)]
+    pub steal: Option<f64>,
+    /// Processor time of the generator itself, in seconds.
+    #[serde(default)]
+    pub cpu_s: Option<f64>,
 }
 
 /// A reason for not using the figures of a run.

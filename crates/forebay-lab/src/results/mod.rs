@@ -12,7 +12,7 @@ mod figures;
 mod micros;
 mod row;
 
-pub use about::{About, Invalid, SCHEMA};
+pub use about::{About, Generator, Invalid, SCHEMA};
 pub use figures::{Figures, Spread};
 pub use row::{Attempt, Fault, Outcome, Row, Usage};
 
