@@ -12,8 +12,10 @@
 //! | file | does |
 //! |---|---|
 //! | [`Target`] | where requests go |
+//! | [`arrivals`] | says when requests come where no trace does |
 //! | [`Bodies`] | makes prompts of traces, so that equal prefixes are equal text |
 //! | [`Settings`] | how requests are sent, and how clients take refusals |
+//! | [`Words`], [`Calibration`] | what prompts are made of, and how many tokens that is |
 //! | [`run`] | sends each request when it is due, and never waits for an answer |
 //! | [`Pulse`] | how it goes, for whoever watches |
 //! | [`Ended`] | what the generator saw of itself, and whether the run's figures may be used |
@@ -21,7 +23,9 @@
 
 mod alarm;
 mod answer;
+pub mod arrivals;
 mod body;
+mod calibration;
 mod call;
 mod connect;
 mod drive;
@@ -36,6 +40,7 @@ mod settings;
 mod summary;
 mod target;
 mod witness;
+mod words;
 
 use std::sync::Arc;
 
@@ -43,15 +48,17 @@ use bytes::Bytes;
 use forebay_core::Span;
 use http::HeaderMap;
 
-pub use body::{Bodies, Form};
+pub use body::{Ask, Bodies, Form};
+pub use calibration::{Calibration, CalibrationError, calibrate};
 pub use drive::run;
 pub(crate) use fetch::fetch;
 pub use machine::raise_descriptors;
 pub use pulse::Pulse;
-pub use settings::{Pause, Retry, Settings, Users};
+pub use settings::{Retry, Settings, Users};
 pub use summary::{Summary, Tally};
 pub use target::{Target, TargetError};
 pub use witness::Ended;
+pub use words::{WORDS_MAX, WORDS_MIN, Words};
 
 /// One request that is to be sent.
 #[derive(Clone, Debug, Default)]
