@@ -14,6 +14,7 @@
 //! | [`Target`] | where requests go |
 //! | [`arrivals`] | says when requests come where no trace does |
 //! | [`Bodies`] | makes prompts of traces, so that equal prefixes are equal text |
+//! | [`Transport`] | in which version of HTTP, and with which certificates |
 //! | [`Settings`] | how requests are sent, and how clients take refusals |
 //! | [`Words`], [`Calibration`] | what prompts are made of, and how many tokens that is |
 //! | [`run`] | sends each request when it is due, and never waits for an answer |
@@ -37,8 +38,10 @@ mod outgoing;
 mod pulse;
 mod secrets;
 mod settings;
+mod shared;
 mod summary;
 mod target;
+mod transport;
 mod witness;
 mod words;
 
@@ -52,11 +55,13 @@ pub use body::{Ask, Bodies, Form};
 pub use calibration::{Calibration, CalibrationError, calibrate};
 pub use drive::run;
 pub(crate) use fetch::fetch;
+pub use fetch::{ModelError, only_model};
 pub use machine::raise_descriptors;
 pub use pulse::Pulse;
 pub use settings::{Retry, Settings, Users};
 pub use summary::{Summary, Tally};
 pub use target::{Target, TargetError};
+pub use transport::{Http, Tls, TlsError, Transport};
 pub use witness::Ended;
 pub use words::{WORDS_MAX, WORDS_MIN, Words};
 

@@ -6,7 +6,7 @@ use forebay_core::Span;
 use http::HeaderMap;
 
 use super::arrivals::Think;
-use super::{Pulse, Target};
+use super::{Pulse, Target, Transport};
 use crate::simulate::Client;
 
 /// The largest 99th percentile of its own lag that a generator may have: a tenth of the 100 ms
@@ -18,6 +18,8 @@ const LAG_MAX: Span = Span::millis(10);
 pub struct Settings {
     /// Where they go, in turn. None at all sends nothing.
     pub targets: Vec<Target>,
+    /// How they are reached.
+    pub transport: Transport,
     /// Headers of every request. One that is marked as sensitive is kept out of every result.
     pub headers: HeaderMap,
     /// Whether a connection serves one request after another.
@@ -63,11 +65,12 @@ pub struct Users {
 }
 
 impl Settings {
-    /// Settings for these targets: connections used again, 4,096 requests under way, ten minutes of
+    /// Settings for these targets: HTTP/1.1, connections used again, 4,096 requests under way, ten minutes of
     /// patience (as OpenAI's own clients have), 8 MiB an answer, nobody who tries again.
     pub fn for_targets(targets: Vec<Target>) -> Self {
         Self {
             targets,
+            transport: Transport::default(),
             headers: HeaderMap::new(),
             reuse: true,
             in_flight_max: 4_096,

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use http::{HeaderValue, Uri, uri::Scheme};
 
-/// Where requests go: a URL of HTTP/1.1 without TLS.
+/// Where requests go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The host as a name or an address, without brackets.
@@ -16,6 +16,8 @@ pub struct Target {
     pub(super) authority: HeaderValue,
     /// The path and the query.
     pub(super) path: Uri,
+    /// Whether it is spoken to through TLS.
+    pub(super) is_tls: bool,
 }
 
 /// Why a URL is no target.
@@ -32,8 +34,9 @@ impl FromStr for Target {
     fn from_str(url: &str) -> Result<Self, TargetError> {
         let fault = |what| TargetError { url: url.to_owned(), what };
         let uri: Uri = url.parse().map_err(|_| fault("not a URL"))?;
-        if uri.scheme() != Some(&Scheme::HTTP) {
-            return Err(fault("the scheme is not `http`"));
+        let is_tls = uri.scheme() == Some(&Scheme::HTTPS);
+        if !is_tls && uri.scheme() != Some(&Scheme::HTTP) {
+            return Err(fault("the scheme is neither `http` nor `https`"));
         }
         let authority = uri.authority().ok_or_else(|| fault("no host"))?;
         if authority.as_str().contains('@') {
@@ -46,18 +49,33 @@ impl FromStr for Target {
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         Ok(Self {
             host: host.to_owned(),
-            port: authority.port_u16().unwrap_or(80),
+            port: authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 }),
             authority: HeaderValue::from_str(authority.as_str())
                 .map_err(|_| fault("the host is no header"))?,
             path: path.parse().map_err(|_| fault("the path is none"))?,
+            is_tls,
         })
+    }
+}
+
+impl Target {
+    /// The URL as HTTP/2 sends it.
+    pub(super) fn whole(&self) -> Uri {
+        // What was taken apart fits together again.
+        self.to_string().parse().unwrap_or_default()
+    }
+
+    /// The same with another path.
+    pub(crate) fn at(&self, path: &'static str) -> Self {
+        Self { path: Uri::from_static(path), ..self.clone() }
     }
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let authority = self.authority.to_str().unwrap_or(&self.host);
-        write!(f, "http://{authority}{}", self.path)
+        let scheme = if self.is_tls { "https" } else { "http" };
+        write!(f, "{scheme}://{authority}{}", self.path)
     }
 }
 
@@ -67,20 +85,21 @@ mod tests {
 
     #[test]
     fn a_url_is_taken_apart_and_put_together_again() {
-        for url in ["http://127.0.0.1:81/v1/x?a=1", "http://[::1]:8000/", "http://name/v1"] {
+        for url in ["http://127.0.0.1:81/v1/x?a=1", "http://[::1]:8000/", "https://name/v1"] {
             assert_eq!(url.parse::<Target>().unwrap().to_string(), url);
         }
         let target: Target = "http://[::1]".parse().unwrap();
         assert_eq!((target.host.as_str(), target.port), ("::1", 80));
         assert_eq!(target.path, "/");
+        assert_eq!("https://a".parse::<Target>().unwrap().port, 443);
     }
 
     #[test]
     fn what_cannot_be_reached_is_refused_with_a_hint() {
         let said = |url: &str| url.parse::<Target>().unwrap_err().to_string();
         assert_eq!(
-            said("https://host/"),
-            "no target: https://host/: the scheme is not `http`\n\
+            said("ftp://host/"),
+            "no target: ftp://host/: the scheme is neither `http` nor `https`\n\
              hint: write it as http://HOST:PORT/v1/completions"
         );
         for url in ["", "host:80", "/v1", "http://", "http://a b/", "http://u:p@host/"] {
