@@ -46,7 +46,11 @@ pub async fn only_model(settings: &Settings) -> Result<String, ModelError> {
     let Some(target) = settings.targets.first() else {
         return Err(wrong("there is no target".to_owned()));
     };
-    let target = target.at("/v1/models");
+    // The list stands beside what is asked, whatever comes before both.
+    let path = target.path.path();
+    let ends = ["/chat/completions", "/completions"];
+    let base = ends.iter().find_map(|end| path.strip_suffix(end)).unwrap_or("/v1");
+    let target = target.at(&format!("{base}/models"));
     let page = page(&target, &settings.transport, settings.headers.clone());
     let late = || Err("it does not come in time".to_owned());
     let page = timeout(PATIENCE, page).await.unwrap_or_else(|_| late());

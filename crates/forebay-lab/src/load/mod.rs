@@ -17,9 +17,11 @@
 //! | [`Transport`] | in which version of HTTP, and with which certificates |
 //! | [`Settings`] | how requests are sent, and how clients take refusals |
 //! | [`Words`], [`Calibration`] | what prompts are made of, and how many tokens that is |
+//! | [`Workload`] | which requests come, when, and on whose behalf |
 //! | [`run`] | sends each request when it is due, and never waits for an answer |
 //! | [`Pulse`] | how it goes, for whoever watches |
 //! | [`Ended`] | what the generator saw of itself, and whether the run's figures may be used |
+//! | [`conduct`], [`View`] | a run whose rows are written while somebody watches |
 //! | [`Tally`], [`Summary`] | figures over all that were offered |
 
 mod alarm;
@@ -28,6 +30,7 @@ pub mod arrivals;
 mod body;
 mod calibration;
 mod call;
+mod conduct;
 mod connect;
 mod drive;
 mod due;
@@ -40,10 +43,13 @@ mod secrets;
 mod settings;
 mod shared;
 mod summary;
+mod table;
 mod target;
 mod transport;
+mod view;
 mod witness;
 mod words;
+mod workload;
 
 use std::sync::Arc;
 
@@ -53,6 +59,7 @@ use http::HeaderMap;
 
 pub use body::{Ask, Bodies, Form};
 pub use calibration::{Calibration, CalibrationError, calibrate};
+pub use conduct::{ProbeError, conduct, probe};
 pub use drive::run;
 pub(crate) use fetch::fetch;
 pub use fetch::{ModelError, only_model};
@@ -60,10 +67,13 @@ pub use machine::raise_descriptors;
 pub use pulse::Pulse;
 pub use settings::{Retry, Settings, Users};
 pub use summary::{Summary, Tally};
+pub use table::table;
 pub use target::{Target, TargetError};
 pub use transport::{Http, Tls, TlsError, Transport};
+pub use view::View;
 pub use witness::Ended;
 pub use words::{WORDS_MAX, WORDS_MIN, Words};
+pub use workload::{Names, Survey, What, When, Workload, WorkloadError};
 
 /// One request that is to be sent.
 #[derive(Clone, Debug, Default)]

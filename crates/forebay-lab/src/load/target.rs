@@ -66,8 +66,9 @@ impl Target {
     }
 
     /// The same with another path.
-    pub(crate) fn at(&self, path: &'static str) -> Self {
-        Self { path: Uri::from_static(path), ..self.clone() }
+    pub(super) fn at(&self, path: &str) -> Self {
+        // What is appended to a path is one.
+        Self { path: path.parse().unwrap_or_default(), ..self.clone() }
     }
 }
 
