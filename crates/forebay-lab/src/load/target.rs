@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use http::{HeaderValue, Uri, uri::Scheme};
 
+use super::Form;
+
 /// Where requests go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
@@ -59,6 +61,26 @@ impl FromStr for Target {
 }
 
 impl Target {
+    /// The endpoint for this form of request below a base URL: `http://host`, `http://host/v1`, or
+    /// the endpoint itself.
+    pub fn below(base: &str, form: Form) -> Result<Self, TargetError> {
+        let trimmed = base.trim_end_matches('/');
+        if trimmed.contains('?') {
+            let what = "a query in a URL is not sent; give a key as a header";
+            return Err(TargetError { url: trimmed.split('?').next().unwrap_or("").into(), what });
+        }
+        let end = match form {
+            Form::Completion => "/completions",
+            Form::Chat => "/chat/completions",
+        };
+        if trimmed.ends_with("/completions") {
+            return trimmed.parse();
+        }
+        let last = trimmed.rsplit('/').next().unwrap_or_default();
+        let is_version = last.strip_prefix('v').is_some_and(|rest| rest.parse::<u16>().is_ok());
+        format!("{trimmed}{}{end}", if is_version { "" } else { "/v1" }).parse()
+    }
+
     /// The URL as HTTP/2 sends it.
     pub(super) fn whole(&self) -> Uri {
         // What was taken apart fits together again.
@@ -82,7 +104,7 @@ impl fmt::Display for Target {
 
 #[cfg(test)]
 mod tests {
-    use super::Target;
+    use super::{Form, Target};
 
     #[test]
     fn a_url_is_taken_apart_and_put_together_again() {
@@ -93,6 +115,20 @@ mod tests {
         assert_eq!((target.host.as_str(), target.port), ("::1", 80));
         assert_eq!(target.path, "/");
         assert_eq!("https://a".parse::<Target>().unwrap().port, 443);
+    }
+
+    #[test]
+    fn an_endpoint_is_found_below_whatever_base_people_copy() {
+        let at = |base, form| Target::below(base, form).map(|target| target.to_string());
+        for base in ["http://h:8", "http://h:8/", "http://h:8/v1", "http://h:8/v1/"] {
+            assert_eq!(at(base, Form::Chat).unwrap(), "http://h:8/v1/chat/completions");
+        }
+        let at_vendor = at("https://v/api/v2", Form::Completion).unwrap();
+        assert_eq!(at_vendor, "https://v/api/v2/completions");
+        let whole = "http://h/x/completions";
+        assert_eq!(at(whole, Form::Chat).unwrap(), whole);
+        let refused = at("http://h/v1?api_key=abc", Form::Chat).unwrap_err().to_string();
+        assert!(refused.contains("header") && !refused.contains("abc"), "{refused}");
     }
 
     #[test]
