@@ -10,6 +10,7 @@
 //! | [`recording`] | what was decided in a run, why, and would it be decided so again? |
 //! | [`scenario`] | does a claim about the whole hold, whatever happens? |
 //! | [`load`] | what does a live endpoint do with requests that come when they are due? |
+//! | [`live`] | which of several endpoints meets its criteria, and which does not? |
 //! | [`results`] | what did a live run leave behind, request by request? |
 //! | [`demo`] | how does a gateway under load look to a newcomer? |
 //! | [`drill`] | which way of routing meets its criteria, and which does not? |
@@ -20,6 +21,7 @@ pub mod demo;
 pub mod drill;
 pub mod engine;
 pub mod engine_server;
+pub mod live;
 pub mod load;
 pub mod presets;
 pub mod recording;
