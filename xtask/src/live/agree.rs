@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use forebay_core::{Rng, Span};
-use forebay_lab::load::{Bodies, Form, Planned, Settings, Summary, Tally, Target, run as send};
+use forebay_lab::load::{
+    Ask, Bodies, Form, Planned, Settings, Summary, Tally, Target, run as send,
+};
 use forebay_lab::trace::open;
 
 use super::arms::{Arm, HOLD, ROUND_ROBIN};
@@ -132,7 +134,7 @@ fn live(workspace: &Workspace, file: &Path, arm: Arm) -> anyhow::Result<Summary>
         engines.push(engine);
     }
     let (gateway, port) = arm.start(workspace, program, &ports, (PATH, PROBE))?;
-    let bodies = Bodies { model: "qwen3-8b".to_owned(), form: Form::Completion, stream: true };
+    let bodies = Bodies::new(&Ask::new("qwen3-8b", Form::Completion, true));
     let mut plan = Vec::new();
     for (nth, request) in (0..).zip(open(file)?) {
         let request = request?;

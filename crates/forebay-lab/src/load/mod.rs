@@ -8,13 +8,17 @@
 //! | file | does |
 //! |---|---|
 //! | [`Target`] | where requests go |
+//! | [`arrivals`] | says when requests come where no trace does |
 //! | [`Bodies`] | makes prompts of traces, so that equal prefixes are equal text |
+//! | [`Words`], [`Calibration`] | what prompts are made of, and how many tokens that is |
 //! | [`run`] | sends each request when it is due, and never waits for an answer |
 //! | [`Record`], [`Outcome`] | what came of one request |
 //! | [`Tally`], [`Summary`] | figures over all that were offered |
 
 mod answer;
+pub mod arrivals;
 mod body;
+mod calibration;
 mod call;
 mod connect;
 mod drive;
@@ -23,17 +27,20 @@ mod fetch;
 mod record;
 mod summary;
 mod target;
+mod words;
 
 use bytes::Bytes;
 use forebay_core::Span;
 use http::HeaderMap;
 
-pub use body::{Bodies, Form};
+pub use body::{Ask, Bodies, Form};
+pub use calibration::{Calibration, CalibrationError, calibrate};
 pub use drive::run;
 pub(crate) use fetch::fetch;
 pub use record::{Fault, Outcome, Record};
 pub use summary::{Summary, Tally};
 pub use target::{Target, TargetError};
+pub use words::{WORDS_MAX, WORDS_MIN, Words};
 
 /// One request that is to be sent.
 #[derive(Clone, Debug, Default)]
