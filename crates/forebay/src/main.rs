@@ -4,6 +4,7 @@ mod demo;
 mod drill;
 mod engine;
 mod explain;
+mod live;
 mod log;
 mod replay;
 mod scenario;

@@ -1,4 +1,4 @@
-//! Fetches a page.
+//! Fetches a page, or asks an endpoint for something whose answer is no part of a run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use forebay_core::Span;
 use http::header::HOST;
-use http::{HeaderMap, Request};
+use http::{HeaderMap, Method, Request};
 use http_body_util::{BodyExt as _, Limited};
 use tokio::time::{Instant, timeout};
 
@@ -22,13 +22,19 @@ const BYTES_MAX: usize = 8 << 20;
 
 /// The text of a page, or why there is none.
 pub(crate) async fn fetch(target: &Target) -> Result<String, String> {
-    let page = page(target, HeaderMap::new());
+    ask(target, &Method::GET).await
+}
+
+/// The text of what an endpoint answers, or why there is none.
+pub(crate) async fn ask(target: &Target, verb: &Method) -> Result<String, String> {
+    let page = page(target, verb, HeaderMap::new());
     timeout(PATIENCE, page).await.map_err(|_| "it does not come in time".to_owned())?
 }
 
-async fn page(target: &Target, headers: HeaderMap) -> Result<String, String> {
+async fn page(target: &Target, verb: &Method, headers: HeaderMap) -> Result<String, String> {
     let start = Instant::now();
     let mut request = Request::new(Outgoing::new(Bytes::new(), Noted::new(start)));
+    *request.method_mut() = verb.clone();
     *request.uri_mut() = target.path.clone();
     *request.headers_mut() = headers;
     request.headers_mut().insert(HOST, target.authority.clone());

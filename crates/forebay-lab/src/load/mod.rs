@@ -51,7 +51,7 @@ use http::HeaderMap;
 pub use body::{Ask, Bodies, Form};
 pub use calibration::{Calibration, CalibrationError, calibrate};
 pub use drive::run;
-pub(crate) use fetch::fetch;
+pub(crate) use fetch::{ask, fetch};
 pub use machine::raise_descriptors;
 pub use pulse::Pulse;
 pub use settings::{Pause, Retry, Settings, Users};
