@@ -11,6 +11,8 @@
 //! | [`arrivals`] | says when requests come where no trace does |
 //! | [`Bodies`] | makes prompts of traces, so that equal prefixes are equal text |
 //! | [`Words`], [`Calibration`] | what prompts are made of, and how many tokens that is |
+//! | [`Tokenizer`] | chooses words of one token each for a model |
+//! | [`Sent`] | input tokens of a trace beside those of the prompts |
 //! | [`run`] | sends each request when it is due, and never waits for an answer |
 //! | [`Record`], [`Outcome`] | what came of one request |
 //! | [`Tally`], [`Summary`] | figures over all that were offered |
@@ -25,8 +27,10 @@ mod drive;
 mod events;
 mod fetch;
 mod record;
+mod sent;
 mod summary;
 mod target;
+mod tokenizer;
 mod words;
 
 use bytes::Bytes;
@@ -38,8 +42,10 @@ pub use calibration::{Calibration, CalibrationError, calibrate};
 pub use drive::run;
 pub(crate) use fetch::fetch;
 pub use record::{Fault, Outcome, Record};
+pub use sent::Sent;
 pub use summary::{Summary, Tally};
 pub use target::{Target, TargetError};
+pub use tokenizer::{Tokenizer, TokenizerError};
 pub use words::{WORDS_MAX, WORDS_MIN, Words};
 
 /// One request that is to be sent.
