@@ -4,6 +4,7 @@ mod demo;
 mod drill;
 mod engine;
 mod explain;
+mod live;
 mod load;
 mod log;
 mod replay;

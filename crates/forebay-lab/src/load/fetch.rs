@@ -1,4 +1,4 @@
-//! Fetches a page.
+//! Fetches a page, or asks an endpoint for something whose answer is no part of a run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use forebay_core::Span;
 use http::header::HOST;
-use http::{HeaderMap, Request};
+use http::{HeaderMap, Method, Request};
 use http_body_util::{BodyExt as _, Limited};
 use serde::Deserialize;
 use tokio::time::{Instant, timeout};
@@ -26,8 +26,13 @@ const BYTES_MAX: usize = 8 << 20;
 
 /// The text of a page, or why there is none.
 pub(crate) async fn fetch(target: &Target) -> Result<String, String> {
+    ask(target, &Method::GET).await
+}
+
+/// The text of what an endpoint answers, or why there is none.
+pub(crate) async fn ask(target: &Target, verb: &Method) -> Result<String, String> {
     let transport = Transport::default();
-    let page = page(target, &transport, HeaderMap::new());
+    let page = page(target, verb, &transport, HeaderMap::new());
     timeout(PATIENCE, page).await.map_err(|_| "it does not come in time".to_owned())?
 }
 
@@ -51,7 +56,7 @@ pub async fn only_model(settings: &Settings) -> Result<String, ModelError> {
     let ends = ["/chat/completions", "/completions"];
     let base = ends.iter().find_map(|end| path.strip_suffix(end)).unwrap_or("/v1");
     let target = target.at(&format!("{base}/models"));
-    let page = page(&target, &settings.transport, settings.headers.clone());
+    let page = page(&target, &Method::GET, &settings.transport, settings.headers.clone());
     let late = || Err("it does not come in time".to_owned());
     let page = timeout(PATIENCE, page).await.unwrap_or_else(|_| late());
     let page = page.map_err(|what| wrong(format!("{target}: {what}")))?;
@@ -72,11 +77,13 @@ pub struct ModelError {
 
 async fn page(
     target: &Target,
+    verb: &Method,
     transport: &Transport,
     headers: HeaderMap,
 ) -> Result<String, String> {
     let start = Instant::now();
     let mut request = Request::new(Outgoing::new(Bytes::new(), Noted::new(start)));
+    *request.method_mut() = verb.clone();
     *request.uri_mut() = target.path.clone();
     *request.headers_mut() = headers;
     request.headers_mut().insert(HOST, target.authority.clone());

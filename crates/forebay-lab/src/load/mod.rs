@@ -18,6 +18,8 @@
 //! | [`Settings`] | how requests are sent, and how clients take refusals |
 //! | [`Words`], [`Calibration`] | what prompts are made of, and how many tokens that is |
 //! | [`Workload`] | which requests come, when, and on whose behalf |
+//! | [`Tokenizer`] | chooses words of one token each for a model |
+//! | [`Sent`] | input tokens of a trace beside those of the prompts |
 //! | [`run`] | sends each request when it is due, and never waits for an answer |
 //! | [`Pulse`] | how it goes, for whoever watches |
 //! | [`Ended`] | what the generator saw of itself, and whether the run's figures may be used |
@@ -41,11 +43,13 @@ mod outgoing;
 mod pulse;
 mod repeat;
 mod secrets;
+mod sent;
 mod settings;
 mod shared;
 mod summary;
 mod table;
 mod target;
+mod tokenizer;
 mod transport;
 mod view;
 mod witness;
@@ -62,15 +66,17 @@ pub use body::{Ask, Bodies, Form};
 pub use calibration::{Calibration, CalibrationError, calibrate};
 pub use conduct::{ProbeError, conduct, probe};
 pub use drive::run;
-pub(crate) use fetch::fetch;
 pub use fetch::{ModelError, only_model};
+pub(crate) use fetch::{ask, fetch};
 pub use machine::raise_descriptors;
 pub use pulse::Pulse;
 pub use repeat::{is_secret, repeat};
+pub use sent::Sent;
 pub use settings::{Retry, Settings, Users};
 pub use summary::{Summary, Tally};
 pub use table::table;
 pub use target::{Target, TargetError};
+pub use tokenizer::{Tokenizer, TokenizerError};
 pub use transport::{Http, Tls, TlsError, Transport};
 pub use view::View;
 pub use witness::Ended;
