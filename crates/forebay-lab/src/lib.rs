@@ -10,16 +10,21 @@
 //! | [`recording`] | what was decided in a run, why, and would it be decided so again? |
 //! | [`scenario`] | does a claim about the whole hold, whatever happens? |
 //! | [`load`] | what does a live endpoint do with requests that come when they are due? |
+//! | [`live`] | which of several endpoints meets its criteria, and which does not? |
 //! | [`results`] | what did a live run leave behind, request by request? |
+//! | [`compare`] | which of two endpoints serves more of what is offered, and is it fit? |
+//! | [`stats`] | how sure is a figure, and how many more runs would decide? |
 //! | [`demo`] | how does a gateway under load look to a newcomer? |
 //! | [`drill`] | which way of routing meets its criteria, and which does not? |
 //! | [`report`] | what does that look like on paper? |
 //! | [`whole_file`] | how does a file appear whole or not at all? |
 
+pub mod compare;
 pub mod demo;
 pub mod drill;
 pub mod engine;
 pub mod engine_server;
+pub mod live;
 pub mod load;
 pub mod presets;
 pub mod recording;
@@ -27,5 +32,6 @@ pub mod report;
 pub mod results;
 pub mod scenario;
 pub mod simulate;
+pub mod stats;
 pub mod trace;
 pub mod whole_file;

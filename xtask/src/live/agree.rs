@@ -6,6 +6,7 @@
 //! is no trace.
 
 use std::fs;
+use std::future::pending;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -148,7 +149,7 @@ fn live(workspace: &Workspace, file: &Path, arm: Arm) -> anyhow::Result<Summary>
     let settings = Settings::for_targets(vec![target]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut tally = Tally::default();
-    runtime.block_on(send(plan.into_iter(), &settings, |record| tally.add(&record)));
+    runtime.block_on(send(plan.into_iter(), &settings, |row| tally.add(&row), pending()));
     drop(gateway);
     Ok(tally.summary())
 }

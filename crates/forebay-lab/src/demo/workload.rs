@@ -63,7 +63,7 @@ impl Workload {
             at: request.at.scaled(slower),
             body: bodies.body(nth, &request),
             headers: headers.clone(),
-            leaves_after: None,
+            ..Planned::default()
         })
     }
 }
