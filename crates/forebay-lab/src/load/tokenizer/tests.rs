@@ -92,7 +92,7 @@ mod with {
     fn lengths_are_exact(folder: &Path) {
         let tokenizer = Tokenizer::open(folder).unwrap();
         let words = tokenizer.words().unwrap();
-        let around = Calibration::around(100, 109).unwrap();
+        let around = Calibration { overhead: 9.0, ..Calibration::default() };
         let ask = Ask::new("m", Form::Completion, false);
         let bodies = Bodies::new(&ask).with_words(words).with_calibration(around);
         for tokens in [10, 11, 57, 512, 513, 1_024, 8_192] {
