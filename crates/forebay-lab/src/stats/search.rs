@@ -98,6 +98,7 @@ impl Search {
     pub fn tell(&mut self, passed: bool) {
         let Some(rate) = self.rate else { return };
         let alpha = self.error_each();
+        let blocks_max = self.bounds.blocks_max;
         let tried = self.current(rate);
         if passed {
             tried.passed += 1
@@ -105,7 +106,7 @@ impl Search {
             tried.missed += 1
         }
         tried.decided = decided(tried.passed, tried.missed, alpha);
-        let is_over = tried.passed + tried.missed >= self.bounds.blocks_max;
+        let is_over = tried.passed + tried.missed >= blocks_max;
         if tried.decided != Decided::Open || is_over {
             self.rate = self.after(rate);
         }
