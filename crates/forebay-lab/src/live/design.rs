@@ -6,6 +6,7 @@ use std::time::Duration;
 use forebay_core::Mode;
 
 use crate::drill::criteria::Criteria;
+use crate::drill::notation::listed;
 use crate::drill::stage::Source;
 use crate::engine::Preset;
 use crate::load::Form;
@@ -54,6 +55,9 @@ pub struct Load {
     pub model: String,
     /// Which endpoint is asked.
     pub form: Form,
+    /// The folder of the model's tokenizer: prompts are then made of words that are one token each
+    /// for it. Without it they are so for `forebay engine` only.
+    pub tokenizer: Option<PathBuf>,
     /// How clients take refusals.
     pub retry: Client,
     /// Requests ahead of each block that no figure counts.
@@ -180,6 +184,25 @@ impl Cell {
 }
 
 impl Design {
+    /// What will be run, in a few lines.
+    pub fn shown(&self) -> String {
+        let names: Vec<&str> = self.arms.iter().map(|arm| arm.name.as_str()).collect();
+        let (under_test, others) =
+            names.split_last().map_or(("", &[][..]), |(last, rest)| (*last, rest));
+        let against =
+            if others.is_empty() { String::new() } else { format!(" against {}", listed(others)) };
+        let cells: Vec<String> = self.cells().iter().map(Cell::title).collect();
+        let Blocks { least, most, .. } = self.blocks;
+        format!(
+            "under test: {under_test}{against}\ncells: {}\nblocks: {least} to {most} of each arm, \
+             {} requests of {} each\ncriteria: {}\n",
+            cells.join("; "),
+            self.load.requests,
+            self.load.source.name(),
+            self.criteria.canonical().trim_end().replace('\n', "; "),
+        )
+    }
+
     /// Every combination, by number of workers and then by load.
     pub fn cells(&self) -> Vec<Cell> {
         let none = [0];
