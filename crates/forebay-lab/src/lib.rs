@@ -11,6 +11,7 @@
 //! | [`scenario`] | does a claim about the whole hold, whatever happens? |
 //! | [`load`] | what does a live endpoint do with requests that come when they are due? |
 //! | [`results`] | what did a live run leave behind, request by request? |
+//! | [`slo`] | which criteria follow from objectives that somebody has already? |
 //! | [`demo`] | how does a gateway under load look to a newcomer? |
 //! | [`drill`] | which way of routing meets its criteria, and which does not? |
 //! | [`report`] | what does that look like on paper? |
@@ -27,5 +28,6 @@ pub mod report;
 pub mod results;
 pub mod scenario;
 pub mod simulate;
+pub mod slo;
 pub mod trace;
 pub mod whole_file;
