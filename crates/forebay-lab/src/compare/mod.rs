@@ -62,9 +62,7 @@ pub enum CompareError {
     #[error("two arms are called {0}\nhint: give each a name of its own with --label")]
     SameLabel(String),
     /// The buckets of a run do not add up to what it offered.
-    #[error(
-        "{from}: {what}\nhint: the files of this run contradict one another; measure it again"
-    )]
+    #[error("{from}: {what}\nhint: the files of this run contradict one another; measure it again")]
     Unbalanced {
         /// The file or folder.
         from: String,
