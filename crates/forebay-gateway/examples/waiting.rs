@@ -7,6 +7,7 @@
 //! the memory looked at is the gateway's alone. Prints a table. Each side of a connection takes a
 //! descriptor, and the gateway keeps as many for workers as for clients.
 
+use std::future::pending;
 use std::io::{BufRead, BufReader, Read, Write, stdin, stdout};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -16,7 +17,8 @@ use std::time::{Duration, Instant};
 
 use forebay_core::Span;
 use forebay_gateway::config::Config;
-use forebay_lab::load::{Outcome, Planned, Settings, run};
+use forebay_lab::load::{Planned, Settings, run};
+use forebay_lab::results::Row;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -266,13 +268,11 @@ fn load(gateway: u16, rate: u64, seconds: u64) -> Result<(f64, f64)> {
     let settings = Settings::for_targets(vec![target]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (mut took, mut unserved) = (Vec::new(), 0);
-    runtime.block_on(run(plan, &settings, |record| {
-        if record.outcome == Outcome::Completed {
-            took.push(record.end.0.saturating_sub(record.scheduled.0));
-        } else {
-            unserved += 1;
-        }
-    }));
+    let each = |row: Row| match row.e2e() {
+        Some(e2e) => took.push(e2e.0),
+        None => unserved += 1,
+    };
+    runtime.block_on(run(plan, &settings, each, pending()));
     if unserved > 0 || took.is_empty() {
         return Err(format!("{unserved} requests were not served").into());
     }

@@ -10,6 +10,7 @@
 //! | [`recording`] | what was decided in a run, why, and would it be decided so again? |
 //! | [`scenario`] | does a claim about the whole hold, whatever happens? |
 //! | [`load`] | what does a live endpoint do with requests that come when they are due? |
+//! | [`live`] | which of several endpoints meets its criteria, and which does not? |
 //! | [`results`] | what did a live run leave behind, request by request? |
 //! | [`slo`] | which criteria follow from objectives that somebody has already? |
 //! | [`compare`] | which of two endpoints serves more of what is offered, and is it fit? |
@@ -24,6 +25,7 @@ pub mod demo;
 pub mod drill;
 pub mod engine;
 pub mod engine_server;
+pub mod live;
 pub mod load;
 pub mod presets;
 pub mod recording;

@@ -134,6 +134,27 @@ pub fn read(text: &[u8]) -> EngineFigures {
     figures
 }
 
+/// One line of a page of metrics in Prometheus' text format.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Series<'a> {
+    /// The metric.
+    pub name: &'a str,
+    /// What stands between the braces, without them.
+    pub labels: &'a str,
+    /// A finite number of at least 0.
+    pub value: f64,
+}
+
+/// The samples of any page, in its order, without those that are malformed, not finite or below 0.
+pub fn samples(page: &[u8]) -> impl Iterator<Item = Series<'_>> {
+    page.split(|&byte| byte == b'\n').filter_map(|line| {
+        let line = line.trim_ascii();
+        let sample = (!line.starts_with(b"#")).then(|| Sample::of(line)).flatten()?;
+        let (name, labels) = (str::from_utf8(sample.name), str::from_utf8(sample.labels));
+        Some(Series { name: name.ok()?, labels: labels.ok()?, value: sample.value })
+    })
+}
+
 impl EngineFigures {
     fn set(&mut self, figure: Figure, sum: Sum) {
         let count = Some(sum.total.round() as u64);

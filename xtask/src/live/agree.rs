@@ -6,13 +6,16 @@
 //! is no trace.
 
 use std::fs;
+use std::future::pending;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use forebay_core::{Rng, Span};
-use forebay_lab::load::{Bodies, Form, Planned, Settings, Summary, Tally, Target, run as send};
+use forebay_lab::load::{
+    Ask, Bodies, Form, Planned, Settings, Summary, Tally, Target, run as send,
+};
 use forebay_lab::trace::open;
 
 use super::arms::{Arm, HOLD, ROUND_ROBIN};
@@ -132,7 +135,7 @@ fn live(workspace: &Workspace, file: &Path, arm: Arm) -> anyhow::Result<Summary>
         engines.push(engine);
     }
     let (gateway, port) = arm.start(workspace, program, &ports, (PATH, PROBE))?;
-    let bodies = Bodies { model: "qwen3-8b".to_owned(), form: Form::Completion, stream: true };
+    let bodies = Bodies::new(&Ask::new("qwen3-8b", Form::Completion, true));
     let mut plan = Vec::new();
     for (nth, request) in (0..).zip(open(file)?) {
         let request = request?;
@@ -146,7 +149,7 @@ fn live(workspace: &Workspace, file: &Path, arm: Arm) -> anyhow::Result<Summary>
     let settings = Settings::for_targets(vec![target]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut tally = Tally::default();
-    runtime.block_on(send(plan.into_iter(), &settings, |record| tally.add(&record)));
+    runtime.block_on(send(plan.into_iter(), &settings, |row| tally.add(&row), pending()));
     drop(gateway);
     Ok(tally.summary())
 }

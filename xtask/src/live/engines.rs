@@ -124,9 +124,9 @@ fn measured_capacity(places: &Places, fleet: &Fleet) -> anyhow::Result<f64> {
     fleet.reset()?;
     let plan = workload::plan(places, 0, 600, 1_000.0)?;
     let mut ends = Vec::new();
-    for record in workload::send(&plan, &Settings::for_targets(fleet.targets(PATH)?))? {
-        ensure!(record.ttft().is_some(), "a worker did not serve: {record:?}");
-        ends.push(record.end.as_secs_f64());
+    for row in workload::send(&plan, &Settings::for_targets(fleet.targets(PATH)?))? {
+        let served = row.e2e().with_context(|| format!("a worker did not serve: {row:?}"))?;
+        ends.push((row.scheduled + served).as_secs_f64());
     }
     ends.sort_by(f64::total_cmp);
     let (first, last) = (ends.len() / 5, ends.len() * 4 / 5);
@@ -145,8 +145,8 @@ fn measure(
     let before = fleet.preemptions()?;
     let target = format!("http://127.0.0.1:{port}{PATH}").parse()?;
     let mut tally = Tally::default();
-    for record in workload::send(plan, &Settings::for_targets(vec![target]))? {
-        tally.add(&record);
+    for row in workload::send(plan, &Settings::for_targets(vec![target]))? {
+        tally.add(&row);
     }
     let preemptions = fleet.preemptions()? - before;
     Ok(Measured { arm, seed, summary: tally.summary(), preemptions })

@@ -16,7 +16,7 @@ mod seen;
 mod workload;
 
 use std::cell::{Cell, RefCell};
-use std::future::Future;
+use std::future::{Future, pending};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::time::Duration;
@@ -57,7 +57,9 @@ pub async fn watch(
     let (seen, latest) = (RefCell::new(Seen::default()), Cell::new(Gauges::default()));
     let plan = workload.plan(model).inspect(|planned| seen.borrow_mut().plan(planned.at));
     let start = Instant::now();
-    let mut load = pin!(load::run(plan, &settings, |record| seen.borrow_mut().add(&record)));
+    let each = |row| seen.borrow_mut().add(&row);
+    // Whoever ends a demo does not wait for answers: the load is dropped where it stands.
+    let mut load = pin!(load::run(plan, &settings, each, pending()));
     let mut reading = pin!(async {
         loop {
             if let Some(gauges) = gauges::read(&metrics).await {
@@ -72,7 +74,7 @@ pub async fn watch(
     loop {
         tokio::select! {
             () = &mut stop => break,
-            () = &mut load => break,
+            _ = &mut load => break,
             () = &mut reading => {}
             _ = ticks.tick() => {
                 let now = Span(start.elapsed().as_nanos() as u64);

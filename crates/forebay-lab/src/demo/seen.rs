@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use forebay_core::Span;
 
 use super::line::seconds;
-use crate::load::{Record, Tally};
+use crate::load::Tally;
+use crate::results::Row;
 use crate::simulate::Latency;
 
 /// How far back "lately" goes.
@@ -45,12 +46,13 @@ impl Seen {
     }
 
     /// One request is over.
-    pub(super) fn add(&mut self, record: &Record) {
-        self.tally.add(record);
-        let is_shed = |error: &String| error.contains("\"code\":\"shed\"");
-        self.shed += u64::from(record.error.as_ref().is_some_and(is_shed));
-        if let Some(ttft) = record.ttft() {
-            self.ended.push_back((record.end, ttft));
+    pub(super) fn add(&mut self, row: &Row) {
+        self.tally.add(row);
+        let Some(last) = row.last() else { return };
+        let is_shed = |error: &str| error.contains("\"code\":\"shed\"");
+        self.shed += u64::from(last.error.as_deref().is_some_and(is_shed));
+        if let Some(ttft) = row.ttft() {
+            self.ended.push_back((last.end, ttft));
         }
     }
 
@@ -134,25 +136,26 @@ mod tests {
     use forebay_core::Span;
 
     use super::{Lately, Seen};
-    use crate::load::{Outcome, Record};
+    use crate::results::{Attempt, Outcome, Row};
 
-    fn record(nth: u64, scheduled: u64, first: Option<u64>, end: u64, outcome: Outcome) -> Record {
-        let secs = |at: u64| Span::secs(at);
-        Record {
-            first_token: first.map(secs),
-            end: secs(end),
+    fn row(scheduled: u64, first: Option<u64>, end: u64, outcome: Outcome) -> Row {
+        let scheduled = Span::secs(scheduled);
+        let attempt = Attempt {
+            first_token: first.map(Span::secs),
+            end: Span::secs(end),
             outcome,
-            ..Record::new(nth, 0, secs(scheduled))
-        }
+            ..Attempt::new(scheduled, 0)
+        };
+        Row { attempts: vec![attempt], ..Row::new(0, scheduled, outcome) }
     }
 
     fn seen() -> Seen {
         let mut seen = Seen::default();
         (0..=20).for_each(|at| seen.plan(Span::secs(at)));
-        seen.add(&record(0, 0, Some(3), 5, Outcome::Completed));
-        seen.add(&record(1, 1, None, 1, Outcome::Refused));
-        seen.add(&record(2, 9, Some(10), 12, Outcome::Completed));
-        seen.add(&record(3, 9, Some(14), 14, Outcome::Completed));
+        seen.add(&row(0, Some(3), 5, Outcome::Completed));
+        seen.add(&row(1, None, 1, Outcome::Refused));
+        seen.add(&row(9, Some(10), 12, Outcome::Completed));
+        seen.add(&row(9, Some(14), 14, Outcome::Completed));
         seen
     }
 
@@ -184,8 +187,9 @@ mod tests {
              \x20 all ended      3.00 s    never    never\n"
         );
         assert_eq!(seen.shed(), None);
-        let error = Some("{\"error\":{\"class\":\"load\",\"code\":\"shed\"}}".to_owned());
-        seen.add(&Record { error, ..record(4, 3, None, 3, Outcome::Refused) });
+        let mut shed = row(3, None, 3, Outcome::Refused);
+        shed.attempts[0].error = Some("{\"error\":{\"class\":\"load\",\"code\":\"shed\"}}".into());
+        seen.add(&shed);
         assert_eq!(seen.shed(), Some((1, 20)));
         assert!(Seen::default().told().starts_with("0 s, 0 requests offered\n"));
     }

@@ -4,7 +4,7 @@ use forebay_core::Span;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::engine::Preset;
-use crate::load::{Bodies, Form, Planned};
+use crate::load::{Ask, Bodies, Form, Planned};
 use crate::scenario::capacity;
 use crate::simulate::SimulateError;
 use crate::trace::TraceRequest;
@@ -53,7 +53,7 @@ impl Workload {
 
     /// The requests for this model, when they are due.
     pub(super) fn plan(&self, model: &str) -> impl Iterator<Item = Planned> {
-        let bodies = Bodies { model: model.to_owned(), form: Form::Completion, stream: true };
+        let bodies = Bodies::new(&Ask::new(model, Form::Completion, true));
         let slower = self.description.arrivals_per_s() / self.per_s;
         let headers: HeaderMap =
             [(CLASS_HEADER, HeaderValue::from_static(CLASS))].into_iter().collect();
@@ -63,7 +63,7 @@ impl Workload {
             at: request.at.scaled(slower),
             body: bodies.body(nth, &request),
             headers: headers.clone(),
-            leaves_after: None,
+            ..Planned::default()
         })
     }
 }

@@ -6,6 +6,11 @@
 //! ttft_ms_max = { p50 = 5000, p99 = 60000 }
 //! itl_ms_max = { p99 = 250 }        # also e2e_ms_max and queue_ms_max
 //!
+//! good_share_min = 0.99             # also failed_share_max: failed, or not over in time
+//!
+//! [good]                            # what a completed request must keep to be good, not slow
+//! ttft_ms_max = 2000                # also itl_ms_max and e2e_ms_max
+//!
 //! [class.research]                  # the same keys, for the requests of one class
 //! refused_share_max = 0.15
 //! ```
@@ -22,8 +27,11 @@ use super::measure::{Group, Latency, Measured, Statistic};
 use super::{digest, notation};
 
 mod document;
+mod good;
 #[cfg(test)]
 mod tests;
+
+pub use good::{Good, GoodLimit};
 
 /// The criteria that hold where no file gives others.
 pub const DEFAULT: &str = include_str!("criteria.toml");
@@ -83,6 +91,12 @@ pub enum Measure {
     CompletedShare,
     /// The share of the offered that was refused for good: at most the limit.
     RefusedShare,
+    /// The share of the offered that was completed within the limits of `[good]`: at least the
+    /// limit.
+    GoodShare,
+    /// The share of the offered that failed, or was not over within its client's patience: at most
+    /// the limit.
+    FailedShare,
     /// A latency in milliseconds: at most the limit.
     Latency(Metric, Statistic),
 }
@@ -109,6 +123,8 @@ impl Criterion {
             _ if group.offered == 0 => None,
             Measure::CompletedShare => Some(group.completed_share()),
             Measure::RefusedShare => Some(group.refused_share()),
+            Measure::GoodShare => Some(group.good_share),
+            Measure::FailedShare => Some(group.failed_share()),
             Measure::Latency(metric, statistic) => {
                 metric.of(group).map(|latency| latency.get(statistic))
             }
@@ -133,8 +149,8 @@ impl Criterion {
     /// A value in the unit of this criterion.
     pub fn shown(&self, value: f64) -> String {
         match self.measure {
-            Measure::CompletedShare | Measure::RefusedShare => notation::percent(value),
             Measure::Latency(..) => notation::duration_ms(value),
+            _ => notation::percent(value),
         }
     }
 
@@ -143,6 +159,8 @@ impl Criterion {
         let subject = match self.measure {
             Measure::CompletedShare => "completed".to_owned(),
             Measure::RefusedShare => "refused".to_owned(),
+            Measure::GoodShare => "good".to_owned(),
+            Measure::FailedShare => "failed".to_owned(),
             Measure::Latency(metric, statistic) => {
                 format!("{} {}", metric.title(), statistic.name())
             }
@@ -153,8 +171,9 @@ impl Criterion {
         }
     }
 
-    const fn at_least(&self) -> bool {
-        matches!(self.measure, Measure::CompletedShare)
+    /// Whether the limit is the least that passes, and not the most.
+    pub const fn at_least(&self) -> bool {
+        matches!(self.measure, Measure::CompletedShare | Measure::GoodShare)
     }
 
     /// Its key in a file, dotted.
@@ -162,6 +181,8 @@ impl Criterion {
         let key = match self.measure {
             Measure::CompletedShare => "completed_share_min".to_owned(),
             Measure::RefusedShare => "refused_share_max".to_owned(),
+            Measure::GoodShare => "good_share_min".to_owned(),
+            Measure::FailedShare => "failed_share_max".to_owned(),
             Measure::Latency(metric, statistic) => {
                 format!("{}.{}", metric.key(), statistic.name())
             }
@@ -216,6 +237,7 @@ impl fmt::Display for CriteriaError {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Criteria {
     list: Vec<Criterion>,
+    good: Vec<GoodLimit>,
     /// The file they were read from.
     file: PathBuf,
     /// The lines on which it names a class.
@@ -232,10 +254,11 @@ impl Criteria {
 
     /// Reads criteria from the text of a file, or says all that is wrong with it.
     pub fn parse(file: &Path, text: &str) -> Result<Self, CriteriaError> {
-        let document::Read { criteria: mut list, class_lines } = document::read(text)
+        let document::Read { criteria: mut list, mut good, class_lines } = document::read(text)
             .map_err(|faults| CriteriaError { file: file.to_owned(), faults })?;
         sort(&mut list);
-        Ok(Self { list, file: file.to_owned(), class_lines })
+        good.sort_by(|one, other| (&one.class, one.metric).cmp(&(&other.class, other.metric)));
+        Ok(Self { list, good, file: file.to_owned(), class_lines })
     }
 
     /// Refuses the classes that are not served, all at once.
@@ -280,11 +303,23 @@ impl Criteria {
         &self.list
     }
 
+    /// What makes a completed request good: in the order of classes and latencies, those of all
+    /// requests first.
+    pub fn good(&self) -> &[GoodLimit] {
+        &self.good
+    }
+
+    /// What makes a completed request of this class good.
+    pub fn good_of(&self, class: Option<&str>) -> Good {
+        Good::of(&self.good, class)
+    }
+
     /// One line for each criterion, in the order of [`Criteria::list`], whatever the file looked
-    /// like. It is a file of the same criteria itself.
+    /// like, then one for each limit of a good request. It is a file of the same criteria itself.
     pub fn canonical(&self) -> String {
         let line = |criterion: &Criterion| format!("{} = {}\n", criterion.key(), criterion.limit);
-        self.list.iter().map(line).collect::<Vec<_>>().concat()
+        let good = |limit: &GoodLimit| format!("{} = {}\n", limit.key(), limit.ms_max);
+        self.list.iter().map(line).chain(self.good.iter().map(good)).collect()
     }
 
     /// The SHA-256 of the canonical form, in hexadecimal.

@@ -109,6 +109,9 @@ pub struct Group {
     pub abandoned: u64,
     /// Failed by a worker.
     pub failed: u64,
+    /// The share of the offered that was served within the thresholds of a good request, 0 to 1; 1
+    /// where nothing was offered.
+    pub good_share: f64,
     /// Time to first token, over all offered.
     pub ttft: Option<Latency>,
     /// Mean gap between tokens of each request of at least two, over all offered.
@@ -137,6 +140,7 @@ impl Group {
             refused_by: group.refused_by.clone(),
             abandoned: group.abandoned,
             failed: group.failed,
+            good_share: group.goodput_share.0.unwrap_or(1.0),
             ttft: offered(&group.ttft_ms),
             itl: offered(&group.itl_ms),
             e2e: offered(&group.e2e_ms),
@@ -156,6 +160,13 @@ impl Group {
     /// The share of the offered that was refused for good, 0 to 1; 0 where nothing was offered.
     pub fn refused_share(&self) -> f64 {
         if self.offered == 0 { 0.0 } else { self.refused as f64 / self.offered as f64 }
+    }
+
+    /// The share of the offered that a worker failed, or whose client went away first, 0 to 1; 0
+    /// where nothing was offered.
+    pub fn failed_share(&self) -> f64 {
+        let lost = self.failed + self.abandoned;
+        if self.offered == 0 { 0.0 } else { lost as f64 / self.offered as f64 }
     }
 }
 

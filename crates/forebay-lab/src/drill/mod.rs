@@ -105,6 +105,13 @@ impl Design {
             );
         }
         self.criteria.check_classes(&stage.service)?;
+        if let Some(limit) = self.criteria.good().iter().find(|limit| limit.class.is_some()) {
+            let class = limit.class.as_deref().unwrap_or_default();
+            return refuse(
+                format!("class {class} has limits of its own for a good request"),
+                "a simulated drill has one [good] for all; classes have theirs on live results",
+            );
+        }
         Ok(())
     }
 

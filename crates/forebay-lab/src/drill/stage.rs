@@ -128,8 +128,18 @@ impl Stage {
 }
 
 /// A request is good when it keeps the largest limit that the criteria set to each latency of all
-/// requests, so that the share of good requests in a summary is a share within the criteria.
+/// requests, so that the share of good requests in a summary is a share within the criteria. Where
+/// the criteria say what is good, that is it.
 pub fn thresholds(criteria: &Criteria) -> Thresholds {
+    if !criteria.good().is_empty() {
+        let most = |ms: f64| ms.is_finite().then(|| Span::secs_f64(ms / 1000.0));
+        let good = criteria.good_of(None);
+        return Thresholds {
+            ttft_max: most(good.ttft_ms_max).unwrap_or(Span(u64::MAX)),
+            itl_max: most(good.itl_ms_max),
+            e2e_max: most(good.e2e_ms_max),
+        };
+    }
     let largest = |wanted: Metric| {
         let limits = criteria.list().iter().filter_map(|criterion| match criterion.measure {
             Measure::Latency(metric, _) if metric == wanted && criterion.class.is_none() => {

@@ -9,51 +9,43 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// How many bytes of an error are kept.
-const ERROR_BYTES_MAX: usize = 300;
+use crate::results::Usage;
 
 /// What one chunk, or an answer that is no stream, says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Said {
     /// It holds a token: text, reasoning, or a call of a tool.
     pub(super) has_token: bool,
-    /// It says why the generation ended.
-    pub(super) is_finished: bool,
-    /// The error that it holds, cut to a line.
+    /// It holds a token that is no reasoning.
+    pub(super) has_answer: bool,
+    /// The error that it holds.
     pub(super) error: Option<String>,
-    /// `usage.prompt_tokens`.
-    pub(super) prompt_tokens: Option<u64>,
-    /// `usage.completion_tokens`.
-    pub(super) output_tokens: Option<u64>,
-    /// `usage.prompt_tokens_details.cached_tokens`.
-    pub(super) cached_tokens: Option<u64>,
+    /// What it says was used.
+    pub(super) usage: Usage,
 }
 
 /// Reads one object; `None` where it is not JSON, or not of the protocol's shape.
 pub(super) fn read(json: &[u8]) -> Option<Said> {
     let object: Object = serde_json::from_slice(json).ok()?;
-    let usage = object.usage.unwrap_or_default();
+    let used = object.usage.unwrap_or_default();
     let choices = object.choices.unwrap_or_default();
+    let has_answer = choices.iter().any(Choice::has_answer);
     Some(Said {
-        has_token: choices.iter().any(Choice::has_token),
-        is_finished: choices.iter().any(|choice| choice.finish_reason.0),
-        error: object.error.map(|error| excerpt(error.get().as_bytes())),
-        prompt_tokens: usage.prompt_tokens,
-        output_tokens: usage.completion_tokens,
-        cached_tokens: usage.prompt_tokens_details.and_then(|details| details.cached_tokens),
+        has_token: has_answer || choices.iter().any(Choice::has_reasoning),
+        has_answer,
+        error: object.error.map(|error| error.get().to_owned()),
+        usage: Usage {
+            prompt_tokens: used.prompt_tokens,
+            output_tokens: used.completion_tokens,
+            cached_tokens: used.prompt_tokens_details.and_then(|details| details.cached_tokens),
+        },
     })
-}
-
-/// The first bytes of an answer as a line of text.
-pub(super) fn excerpt(bytes: &[u8]) -> String {
-    let head = &bytes[..bytes.len().min(ERROR_BYTES_MAX)];
-    String::from_utf8_lossy(head).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[derive(Deserialize)]
 struct Object<'a> {
     choices: Option<Vec<Choice>>,
-    usage: Option<Usage>,
+    usage: Option<Used>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
@@ -64,14 +56,19 @@ struct Choice {
     text: Filled,
     delta: Option<Piece>,
     message: Option<Piece>,
-    #[serde(default)]
-    finish_reason: Filled,
 }
 
 impl Choice {
-    fn has_token(&self) -> bool {
-        let pieces = [&self.delta, &self.message];
-        self.text.0 || pieces.into_iter().flatten().any(Piece::has_token)
+    fn has_answer(&self) -> bool {
+        self.text.0 || self.pieces().any(Piece::has_answer)
+    }
+
+    fn has_reasoning(&self) -> bool {
+        self.pieces().any(|piece| piece.reasoning.0 || piece.reasoning_content.0)
+    }
+
+    fn pieces(&self) -> impl Iterator<Item = &Piece> {
+        [&self.delta, &self.message].into_iter().flatten()
     }
 }
 
@@ -83,16 +80,17 @@ struct Piece {
     reasoning: Filled,
     reasoning_content: Filled,
     tool_calls: Filled,
+    refusal: Filled,
 }
 
 impl Piece {
-    fn has_token(&self) -> bool {
-        self.content.0 || self.reasoning.0 || self.reasoning_content.0 || self.tool_calls.0
+    fn has_answer(&self) -> bool {
+        self.content.0 || self.tool_calls.0 || self.refusal.0
     }
 }
 
 #[derive(Default, Deserialize)]
-struct Usage {
+struct Used {
     prompt_tokens: Option<u64>,
     completion_tokens: Option<u64>,
     prompt_tokens_details: Option<Details>,
@@ -157,7 +155,8 @@ impl<'de> Visitor<'de> for FilledVisitor {
 
 #[cfg(test)]
 mod tests {
-    use super::{excerpt, read};
+    use super::read;
+    use crate::results::Usage;
 
     fn has_token(choice: &str) -> bool {
         read(format!("{{\"choices\":[{choice}]}}").as_bytes()).unwrap().has_token
@@ -187,6 +186,18 @@ mod tests {
     }
 
     #[test]
+    fn reasoning_is_a_token_but_no_answer() {
+        let said = |delta: &str| {
+            let said = read(format!("{{\"choices\":[{{\"delta\":{delta}}}]}}").as_bytes()).unwrap();
+            (said.has_token, said.has_answer)
+        };
+        assert_eq!(said(r#"{"reasoning":"so"}"#), (true, false));
+        assert_eq!(said(r#"{"reasoning_content":"so","content":""}"#), (true, false));
+        assert_eq!(said(r#"{"reasoning":"so","content":"a"}"#), (true, true));
+        assert_eq!(said(r#"{"refusal":"I won't"}"#), (true, true));
+    }
+
+    #[test]
     fn usage_and_errors_are_read_and_null_is_neither() {
         let said = read(
             br#"{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":2,
@@ -194,12 +205,13 @@ mod tests {
         )
         .unwrap();
         assert_eq!(said.error, None);
-        let counts = [said.prompt_tokens, said.output_tokens, said.cached_tokens];
-        assert_eq!(counts, [9, 2, 8].map(Some));
+        let counts = [9, 2, 8].map(Some);
+        let [prompt_tokens, output_tokens, cached_tokens] = counts;
+        assert_eq!(said.usage, Usage { prompt_tokens, output_tokens, cached_tokens });
         let said = read(br#"{"error":{"message":"m","code":400},"usage":null}"#).unwrap();
         assert_eq!(said.error.as_deref(), Some(r#"{"message":"m","code":400}"#));
         let bare = read(br#"{"choices":[],"usage":{"prompt_tokens_details":null}}"#).unwrap();
-        assert_eq!((bare.prompt_tokens, bare.cached_tokens), (None, None));
+        assert!(bare.usage.is_silent());
     }
 
     #[test]
@@ -208,11 +220,5 @@ mod tests {
             assert_eq!(read(json.as_bytes()), None, "{json}");
         }
         assert!(read(b"{\"usage\":{\"prompt_tokens\":-1}}").is_none());
-    }
-
-    #[test]
-    fn an_excerpt_is_one_short_line() {
-        assert_eq!(excerpt(b" a\n\tb  \xff "), "a b \u{fffd}");
-        assert_eq!(excerpt(&[b'x'; 1000]).len(), 300);
     }
 }

@@ -1,112 +1,206 @@
-//! Sends one request and reads its answer to the end.
+//! Makes one attempt at a request and reads its answer to the end.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use forebay_core::Span;
 use http::header::{CONTENT_TYPE, HOST, RETRY_AFTER};
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
-use http_body_util::{BodyExt, Full};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use super::answer::{self, Said};
-use super::connect::{self, Idle};
+use super::connect::{Broken, Dialer};
 use super::events::Events;
-use super::record::{Fault, Outcome, Record};
+use super::outgoing::{Noted, Outgoing};
+use super::secrets::Secrets;
+use super::witness::Witness;
 use super::{Planned, Settings};
+use crate::results::{Attempt, Fault, Outcome, Row};
+
+/// The header that carries a ticket, both ways.
+const TICKET: HeaderName = HeaderName::from_static("x-forebay-ticket");
+/// The header that asks for a wait in milliseconds, which the official SDKs read first.
+const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 
 /// What all calls of a run share.
 pub(super) struct Run {
     pub(super) settings: Settings,
-    /// The idle connections of each target.
-    pub(super) idle: Vec<Idle>,
+    pub(super) dialers: Vec<Dialer>,
+    pub(super) secrets: Secrets,
     pub(super) start: Instant,
+    pub(super) witness: Witness,
+    /// Whether the run was told to stop.
+    pub(super) is_stopping: watch::Sender<bool>,
 }
 
 impl Run {
-    fn elapsed(&self) -> Span {
+    /// How long the run has lasted.
+    pub(super) fn elapsed(&self) -> Span {
         Span(self.start.elapsed().as_nanos() as u64)
     }
+
+    /// That moment of the run.
+    pub(super) fn moment(&self, at: Span) -> Instant {
+        // A moment that no clock can tell is as good as never.
+        let far = Duration::from_secs(1 << 32);
+        self.start + Duration::from_nanos(at.0).min(far)
+    }
+
+    async fn stopped(&self) {
+        let mut told = self.is_stopping.subscribe();
+        // The sender lives as long as the run.
+        drop(told.wait_for(|is_stopping| *is_stopping).await);
+    }
 }
 
-/// Sends a request and says what came of it.
-pub(super) async fn call(run: Arc<Run>, planned: Planned, mut record: Record) -> Record {
-    let sent = run.elapsed();
-    record.sent = Some(sent);
-    let patience = run.settings.patience;
-    let leaves = planned.leaves_after.filter(|after| *after < patience);
-    let limit = leaves.unwrap_or(patience);
-    let until = run.start + Duration::from_nanos(sent.0) + Duration::from_nanos(limit.0);
-    let over = match timeout_at(until, exchange(&run, planned, &mut record)).await {
-        Ok(over) => over,
-        Err(_) if leaves.is_some() => Ok(Outcome::Left),
-        Err(_) => Ok(Outcome::TimedOut),
-    };
-    record.end = run.elapsed();
+/// A request with what became of it so far.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) planned: Planned,
+    pub(super) row: Row,
+    /// When the next attempt is due.
+    pub(super) due: Span,
+    /// Who waits for it in a closed loop.
+    pub(super) user: Option<u32>,
+    /// The ticket that the last refusal came with, and whether it is to be shown.
+    pub(super) ticket: Option<HeaderValue>,
+    pub(super) shows_ticket: bool,
+    /// Its client went before the next attempt.
+    pub(super) is_given_up: bool,
+}
+
+/// Makes an attempt, and says what came of it.
+pub(super) async fn call(run: Arc<Run>, mut job: Box<Job>) -> Box<Job> {
+    let dequeued = run.elapsed();
+    let leaves = job.planned.leaves_after.map(|after| job.row.scheduled + after);
+    let patience = job.due + run.settings.patience;
+    let until = leaves.map_or(patience, |leaves| leaves.min(patience));
+    if dequeued >= until {
+        // Its client has gone before it could be sent.
+        job.is_given_up = true;
+        return job;
+    }
+    let is_first = job.row.attempts.is_empty();
+    if is_first {
+        run.settings.pulse.sends(dequeued - job.due);
+    }
+    let turn = job.row.request + job.row.attempts.len() as u64;
+    let target = (turn % run.dialers.len() as u64) as usize;
+    let mut attempt = Attempt::new(job.due, target as u32);
+    attempt.dequeued = Some(dequeued);
+    let taken = Noted::new(run.start);
+    let request = request(&run, &job, target, taken.clone());
+    let mut ticket = None;
+    let exchange = exchange(&run, &run.dialers[target], request, (&mut attempt, &mut ticket));
+    let over = within(&run, until, leaves, exchange).await;
+    attempt.end = run.elapsed();
+    attempt.written = attempt.written.or(taken.get());
     match over {
-        Ok(outcome) => record.outcome = outcome,
-        Err((fault, error)) => {
-            record.outcome = Outcome::Failed(fault);
-            record.error = Some(error);
+        Ok(outcome) => attempt.outcome = outcome,
+        Err(broken) => {
+            broken.shortage.into_iter().for_each(|shortage| run.witness.lacks(shortage));
+            attempt.outcome = Outcome::Failed;
+            attempt.fault = Some(broken.fault);
+            attempt.error = Some(broken.said.into());
         }
     }
-    record
+    if let Some(said) = &attempt.error {
+        let own = run.secrets.and(&job.planned.headers);
+        attempt.error = Some(own.line(said.as_bytes()).into());
+    }
+    job.row.outcome = attempt.outcome;
+    job.row.attempts.push(attempt);
+    job.ticket = ticket;
+    job
 }
 
-/// How an exchange ends: by an outcome, or by a fault and what was said of it.
-type Over = Result<Outcome, (Fault, String)>;
+/// How an exchange ends: by an outcome, or broken off.
+type Over = Result<Outcome, Broken>;
 
-async fn exchange(run: &Run, planned: Planned, record: &mut Record) -> Over {
-    let target = &run.settings.targets[record.target];
-    let idle = &run.idle[record.target];
-    let mut request = Request::new(Full::new(planned.body));
+/// Waits for the exchange for as long as its client does, and the run goes on.
+async fn within(
+    run: &Run,
+    until: Span,
+    leaves: Option<Span>,
+    exchange: impl Future<Output = Over>,
+) -> Over {
+    tokio::select! {
+        biased;
+        over = timeout_at(run.moment(until), exchange) => match over {
+            Ok(over) => over,
+            Err(_) if leaves == Some(until) => Ok(Outcome::Cancelled),
+            Err(_) => Ok(Outcome::TimedOut),
+        },
+        () = run.stopped() => Ok(Outcome::Cancelled),
+    }
+}
+
+fn request(run: &Run, job: &Job, target: usize, taken: Noted) -> Request<Outgoing> {
+    let target = &run.dialers[target].target;
+    let mut request = Request::new(Outgoing::new(job.planned.body.clone(), taken));
     *request.method_mut() = Method::POST;
     *request.uri_mut() = target.path.clone();
-    *request.headers_mut() = planned.headers;
-    let headers = request.headers_mut();
+    let mut headers = run.settings.headers.clone();
+    for (name, value) in &job.planned.headers {
+        headers.insert(name, value.clone());
+    }
+    if let Some(ticket) = job.ticket.as_ref().filter(|_| job.shows_ticket) {
+        headers.insert(TICKET, ticket.clone());
+    }
     headers.insert(HOST, target.authority.clone());
     headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
-    let (response, connection) = connect::send(target, idle, request).await?;
-    record.first_byte = Some(run.elapsed());
+    *request.headers_mut() = headers;
+    request
+}
+
+async fn exchange(
+    run: &Run,
+    dialer: &Dialer,
+    request: Request<Outgoing>,
+    (attempt, ticket): (&mut Attempt, &mut Option<HeaderValue>),
+) -> Over {
+    let (response, connection) = dialer.send(request, attempt).await?;
+    attempt.first_byte = Some(run.elapsed());
+    attempt.written = connection.written(attempt.due);
     let (head, body) = response.into_parts();
-    record.status = Some(head.status.as_u16());
-    record.retry_after = retry_after(&head.headers);
+    attempt.status = Some(head.status.as_u16());
+    attempt.retry_after = retry_after(&head.headers);
+    *ticket = head.headers.get(TICKET).cloned();
     let over = if head.status.is_success() && is_stream(&head.headers) {
-        read_stream(run, body, record).await?
+        read_stream(run, body, attempt).await?
     } else {
         let whole = read_whole(run, body).await?;
-        judge(run, head.status, &whole, record)
+        judge(run, head.status, &whole, attempt)
     };
     if run.settings.reuse {
-        idle.keep(connection);
+        dialer.keep(connection);
     }
     over
 }
 
 /// Reads a stream of events. The outer error means that the connection is not fit to be used again.
-async fn read_stream(
-    run: &Run,
-    mut body: Incoming,
-    record: &mut Record,
-) -> Result<Over, (Fault, String)> {
+async fn read_stream(run: &Run, mut body: Incoming, attempt: &mut Attempt) -> Result<Over, Broken> {
     let mut events = Events::new(run.settings.answer_bytes_max);
     let mut ending = Ending::default();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| (Fault::Cut, error.to_string()))?;
+        let frame = frame.map_err(|error| Broken::new(Fault::Cut, error.to_string()))?;
         let Ok(bytes) = frame.into_data() else { continue };
         let now = run.elapsed();
-        let fed = events.feed(&bytes, |data| ending.take(data, now, record));
-        fed.map_err(|_| (Fault::TooLong, "an event is too long".to_owned()))?;
+        let fed = events.feed(&bytes, |data| ending.take(data, now, attempt));
+        fed.map_err(|_| Broken::new(Fault::TooLong, "an event is too long"))?;
     }
     let now = run.elapsed();
-    events.finish(|data| ending.take(data, now, record));
+    events.finish(|data| ending.take(data, now, attempt));
     Ok(match ending {
-        Ending { fault: Some(fault), .. } => Err(fault),
+        Ending { broken: Some(broken), .. } => Err(broken),
         Ending { is_done: true, .. } => Ok(Outcome::Completed),
         Ending { is_done: false, .. } => {
-            Err((Fault::Unfinished, "the stream ended without `[DONE]`".to_owned()))
+            Err(Broken::new(Fault::Unfinished, "the stream ended without `[DONE]`"))
         }
     })
 }
@@ -116,38 +210,41 @@ async fn read_stream(
 struct Ending {
     is_done: bool,
     /// The first fault.
-    fault: Option<(Fault, String)>,
+    broken: Option<Broken>,
 }
 
 impl Ending {
-    fn take(&mut self, data: &[u8], now: Span, record: &mut Record) {
+    fn take(&mut self, data: &[u8], now: Span, attempt: &mut Attempt) {
         if data == b"[DONE]" {
             self.is_done = true;
             return;
         }
-        record.chunks = record.chunks.saturating_add(1);
         let Some(said) = answer::read(data) else {
-            self.fault.get_or_insert((Fault::Garbled, answer::excerpt(data)));
+            self.broken.get_or_insert_with(|| Broken::new(Fault::Garbled, text(data)));
             return;
         };
         if said.has_token {
-            record.first_token.get_or_insert(now);
+            attempt.first_token.get_or_insert(now);
+            attempt.chunks.push(now);
         }
-        note_usage(&said, record);
+        if said.has_answer {
+            attempt.first_answer.get_or_insert(now);
+        }
+        note_usage(&said, attempt);
         if let Some(error) = said.error {
-            self.fault.get_or_insert((Fault::ErrorInAnswer, error));
+            self.broken.get_or_insert_with(|| Broken::new(Fault::ErrorInAnswer, error));
         }
     }
 }
 
 /// Reads an answer that is no stream.
-async fn read_whole(run: &Run, mut body: Incoming) -> Result<Bytes, (Fault, String)> {
+async fn read_whole(run: &Run, mut body: Incoming) -> Result<Bytes, Broken> {
     let mut whole = Vec::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| (Fault::Cut, error.to_string()))?;
+        let frame = frame.map_err(|error| Broken::new(Fault::Cut, error.to_string()))?;
         let Ok(bytes) = frame.into_data() else { continue };
         if whole.len() + bytes.len() > run.settings.answer_bytes_max {
-            return Err((Fault::TooLong, "the answer is too long".to_owned()));
+            return Err(Broken::new(Fault::TooLong, "the answer is too long"));
         }
         whole.extend_from_slice(&bytes);
     }
@@ -155,30 +252,36 @@ async fn read_whole(run: &Run, mut body: Incoming) -> Result<Bytes, (Fault, Stri
 }
 
 /// Says what an answer that is no stream means.
-fn judge(run: &Run, status: StatusCode, whole: &[u8], record: &mut Record) -> Over {
+fn judge(run: &Run, status: StatusCode, whole: &[u8], attempt: &mut Attempt) -> Over {
     if matches!(status.as_u16(), 429 | 503 | 529) {
-        record.error = Some(answer::excerpt(whole));
+        attempt.error = Some(text(whole).into());
         return Ok(Outcome::Refused);
     }
     if !status.is_success() {
-        return Err((Fault::Status, answer::excerpt(whole)));
+        return Err(Broken::new(Fault::Status, text(whole)));
     }
     let Some(said) = answer::read(whole) else {
-        return Err((Fault::Garbled, answer::excerpt(whole)));
+        return Err(Broken::new(Fault::Garbled, text(whole)));
     };
-    note_usage(&said, record);
+    note_usage(&said, attempt);
     if let Some(error) = said.error {
-        return Err((Fault::ErrorInAnswer, error));
+        return Err(Broken::new(Fault::ErrorInAnswer, error));
     }
-    record.first_token = Some(run.elapsed());
+    let now = run.elapsed();
+    (attempt.first_token, attempt.first_answer) = (Some(now), Some(now));
     Ok(Outcome::Completed)
 }
 
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
 /// Keeps the last usage that was said: a stream may say it with every chunk.
-fn note_usage(said: &Said, record: &mut Record) {
-    record.prompt_tokens = said.prompt_tokens.or(record.prompt_tokens);
-    record.output_tokens = said.output_tokens.or(record.output_tokens);
-    record.cached_tokens = said.cached_tokens.or(record.cached_tokens);
+fn note_usage(said: &Said, attempt: &mut Attempt) {
+    let usage = &mut attempt.usage;
+    usage.prompt_tokens = said.usage.prompt_tokens.or(usage.prompt_tokens);
+    usage.output_tokens = said.usage.output_tokens.or(usage.output_tokens);
+    usage.cached_tokens = said.usage.cached_tokens.or(usage.cached_tokens);
 }
 
 fn is_stream(headers: &HeaderMap) -> bool {
@@ -186,8 +289,13 @@ fn is_stream(headers: &HeaderMap) -> bool {
     kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream")
 }
 
-/// The seconds of a `Retry-After`. A date, which no known router sends, is none.
+/// What a refusal asks to wait: `retry-after-ms` where it is there, else the seconds of
+/// `Retry-After`. A date, which no known router sends, is none.
 fn retry_after(headers: &HeaderMap) -> Option<Span> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
-    text.trim().parse().ok().filter(|secs: &f64| *secs >= 0.0).map(Span::secs_f64)
+    let number = |name: HeaderName| -> Option<f64> {
+        let text = headers.get(name)?.to_str().ok()?;
+        text.trim().parse().ok().filter(|number: &f64| *number >= 0.0)
+    };
+    let millis = number(RETRY_AFTER_MS).map(|millis| millis / 1e3);
+    millis.or_else(|| number(RETRY_AFTER)).map(Span::secs_f64)
 }

@@ -1,39 +1,64 @@
-//! Sends requests to live endpoints at their scheduled moments, and records what came of each.
+//! Sends requests to live endpoints at their scheduled moments, and says what came of each.
 //!
 //! Open-loop: nothing that an endpoint does moves the moment at which the next request goes out, so
 //! a slow endpoint meets the queue that real clients would make. Every latency counts from the
-//! scheduled moment, and the lag of the client itself is recorded beside it. HTTP/1.1 is spoken
+//! scheduled moment, and the lag of the client itself is recorded beside it. HTTP is spoken
 //! through hyper directly: a pool that waits for a free connection would close the loop again.
+//!
+//! What is due while as many as may be are under way is late, not left out: it waits in the plan,
+//! goes out when there is room, and its lag says so. A client that leaves out what it can't send
+//! measures a smaller load than it reports.
 //!
 //! | file | does |
 //! |---|---|
 //! | [`Target`] | where requests go |
+//! | [`arrivals`] | says when requests come where no trace does |
 //! | [`Bodies`] | makes prompts of traces, so that equal prefixes are equal text |
+//! | [`Words`], [`Calibration`] | what prompts are made of, and how many tokens that is |
+//! | [`Settings`] | how requests are sent, and how clients take refusals |
 //! | [`run`] | sends each request when it is due, and never waits for an answer |
-//! | [`Record`], [`Outcome`] | what came of one request |
+//! | [`Pulse`] | how it goes, for whoever watches |
+//! | [`Ended`] | what the generator saw of itself, and whether the run's figures may be used |
 //! | [`Tally`], [`Summary`] | figures over all that were offered |
 
+mod alarm;
 mod answer;
+pub mod arrivals;
 mod body;
+mod calibration;
 mod call;
 mod connect;
 mod drive;
+mod due;
 mod events;
 mod fetch;
-mod record;
+mod machine;
+mod outgoing;
+mod pulse;
+mod secrets;
+mod settings;
 mod summary;
 mod target;
+mod witness;
+mod words;
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use forebay_core::Span;
 use http::HeaderMap;
 
-pub use body::{Bodies, Form};
+pub use body::{Ask, Bodies, Form};
+pub use calibration::{Calibration, CalibrationError, calibrate};
 pub use drive::run;
 pub(crate) use fetch::fetch;
-pub use record::{Fault, Outcome, Record};
+pub use machine::raise_descriptors;
+pub use pulse::Pulse;
+pub use settings::{Pause, Retry, Settings, Users};
 pub use summary::{Summary, Tally};
 pub use target::{Target, TargetError};
+pub use witness::Ended;
+pub use words::{WORDS_MAX, WORDS_MIN, Words};
 
 /// One request that is to be sent.
 #[derive(Clone, Debug, Default)]
@@ -42,40 +67,28 @@ pub struct Planned {
     pub at: Span,
     /// The body, sent as it is.
     pub body: Bytes,
-    /// Headers besides `host`, `content-type` and `content-length`.
+    /// Headers besides those of all requests of the run, `host`, `content-type` and
+    /// `content-length`. One that is marked as sensitive is kept out of every result.
     pub headers: HeaderMap,
-    /// The client closes its connection this long after it began to send, whatever has come by
-    /// then. `None`: it stays to the end.
+    /// The client goes away this long after the request was due, whatever has come by then.
+    /// `None`: it stays to the end.
     pub leaves_after: Option<Span>,
-}
-
-/// How requests are sent.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Where they go, in turn. None at all sends nothing.
-    pub targets: Vec<Target>,
-    /// Whether a connection serves one request after another.
-    pub reuse: bool,
-    /// So many may be under way at once; one that is due beyond them is not sent, and counted.
-    pub in_flight_max: usize,
-    /// How long a request may take from when it began to be sent.
-    pub patience: Span,
-    /// How many bytes an answer that is no stream, or one event of a stream, may have.
-    pub answer_bytes_max: usize,
-}
-
-impl Settings {
-    /// Settings for these targets: connections used again, 4,096 requests under way, ten minutes of
-    /// patience (as OpenAI's own clients have), 8 MiB an answer.
-    pub fn for_targets(targets: Vec<Target>) -> Self {
-        Self {
-            targets,
-            reuse: true,
-            in_flight_max: 4_096,
-            patience: Span::secs(600),
-            answer_bytes_max: 8 << 20,
-        }
-    }
+    /// It warms the target up, and no figure counts it.
+    pub is_warmup: bool,
+    /// The conversation it belongs to.
+    pub session: Option<u64>,
+    /// Its place in the conversation, from 0.
+    pub turn: u32,
+    /// It is due this long after the conversation's previous turn has ended, instead of at `at`.
+    pub delay: Option<Span>,
+    /// The class of service it asks for. Only told: a header has to say it to the target.
+    pub class: Option<Arc<str>>,
+    /// Whom it is accounted to. Only told, as well.
+    pub tenant: Option<Arc<str>>,
+    /// Tokens of its prompt, as planned.
+    pub prompt_tokens: Option<u64>,
+    /// Tokens of the answer that it asks for.
+    pub output_tokens: Option<u64>,
 }
 
 #[cfg(test)]

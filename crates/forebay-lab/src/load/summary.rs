@@ -2,17 +2,17 @@
 
 use forebay_core::Span;
 
-use super::record::{Outcome, Record, since};
+use crate::results::{Outcome, Row};
 use crate::simulate::Latency;
 
-/// Takes records one by one, 16 bytes of memory for each.
+/// Takes rows one by one, 16 bytes of memory for each.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     offered: u64,
     refused: u64,
     failed: u64,
     timed_out: u64,
-    left: u64,
+    cancelled: u64,
     not_sent: u64,
     ttft: Vec<u64>,
     lag: Vec<u64>,
@@ -35,9 +35,9 @@ pub struct Summary {
     pub failed: u64,
     /// Those that took longer than the client's patience.
     pub timed_out: u64,
-    /// Those whose client left as planned.
-    pub left: u64,
-    /// Those that the client did not send, with too many under way.
+    /// Those whose client left.
+    pub cancelled: u64,
+    /// Those that were never sent.
     pub not_sent: u64,
     /// From the scheduled moment to the first token, over all offered.
     pub ttft_ms: Latency,
@@ -50,28 +50,28 @@ pub struct Summary {
 }
 
 impl Tally {
-    /// Counts one request.
-    pub fn add(&mut self, record: &Record) {
+    /// Counts one request, unless it was to warm the target up.
+    pub fn add(&mut self, row: &Row) {
+        if row.is_warmup {
+            return;
+        }
         self.offered += 1;
-        match record.outcome {
+        match row.outcome {
             Outcome::Completed => {}
             Outcome::Refused => self.refused += 1,
-            Outcome::Failed(_) => self.failed += 1,
+            Outcome::Failed => self.failed += 1,
             Outcome::TimedOut => self.timed_out += 1,
-            Outcome::Left => self.left += 1,
+            Outcome::Cancelled => self.cancelled += 1,
             Outcome::NotSent => self.not_sent += 1,
         }
-        // A request that was served without a token has waited for it until its end.
-        if record.outcome == Outcome::Completed {
-            let ttft = record.ttft().unwrap_or(since(record.end, record.scheduled));
-            self.ttft.push(ttft.0);
-        }
-        self.lag.extend(record.lag().map(|lag| lag.0));
-        let first = self.first.get_or_insert(record.scheduled);
-        *first = (*first).min(record.scheduled);
-        self.last = self.last.max(record.end);
-        self.prompt_tokens += record.prompt_tokens.unwrap_or(0);
-        self.cached_tokens += record.cached_tokens.unwrap_or(0);
+        self.ttft.extend(row.ttft().map(|ttft| ttft.0));
+        self.lag.extend(row.lag().map(|lag| lag.0));
+        let first = self.first.get_or_insert(row.scheduled);
+        *first = (*first).min(row.scheduled);
+        self.last = self.last.max(row.last().map_or(row.scheduled, |last| last.end));
+        let usage = row.last().map(|last| last.usage).unwrap_or_default();
+        self.prompt_tokens += usage.prompt_tokens.unwrap_or(0);
+        self.cached_tokens += usage.cached_tokens.unwrap_or(0);
     }
 
     /// From the scheduled moment to the first token, over those that were completed only.
@@ -94,11 +94,11 @@ impl Tally {
             refused: self.refused,
             failed: self.failed,
             timed_out: self.timed_out,
-            left: self.left,
+            cancelled: self.cancelled,
             not_sent: self.not_sent,
             ttft_ms: Latency::of(&sorted(&self.ttft), self.offered - completed),
             lag_ms: Latency::of(&sorted(&self.lag), 0),
-            makespan_s: since(self.last, self.first.unwrap_or_default()).as_secs_f64(),
+            makespan_s: (self.last - self.first.unwrap_or(self.last)).as_secs_f64(),
             cached_share: (self.prompt_tokens > 0).then_some(share),
         }
     }

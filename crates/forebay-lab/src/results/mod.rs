@@ -6,15 +6,32 @@
 //! | [`About`] | what the run was, and whether its figures may be used |
 //! | [`Figures`] | the same for a tool that left only figures |
 //! | [`Results`] | either of them |
+//! | [`RunFolder`] | writes the folder of a run |
+//! | [`Summary`] | what its rows sum up to |
 
 mod about;
+mod counters;
+mod error;
 mod figures;
+mod folder;
+mod gather;
 mod micros;
+mod plan;
+mod quantiles;
 mod row;
+mod summary;
 
 pub use about::{About, Generator, Invalid, SCHEMA};
+pub use error::ResultsError;
 pub use figures::{Figures, Spread};
+pub use folder::{
+    AIPERF_ROWS_FILE, AIPERF_SUMMARY_FILE, FolderOptions, ROWS_FILE, ROWS_MAX, RunFolder,
+    SUMMARY_FILE,
+};
+pub use gather::{GROUPS_MAX, OTHERS};
+pub use quantiles::Quantiles;
 pub use row::{Attempt, Fault, Outcome, Row, Usage};
+pub use summary::{CompletedOnly, Conservation, Counts, Group, RetryAfter, Summary, TokenFigures};
 
 /// A run with every request that it offered.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,3 +60,6 @@ impl Results {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

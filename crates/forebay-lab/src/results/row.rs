@@ -199,6 +199,23 @@ pub enum Fault {
 }
 
 impl Row {
+    /// A request of which nothing is known but its moment and its end, without attempts.
+    pub const fn new(request: u64, scheduled: Span, outcome: Outcome) -> Self {
+        Self {
+            request,
+            scheduled,
+            is_warmup: false,
+            session: None,
+            turn: 0,
+            class: None,
+            tenant: None,
+            prompt_tokens: None,
+            output_tokens: None,
+            outcome,
+            attempts: Vec::new(),
+        }
+    }
+
     /// The attempt that decided how it ended.
     pub fn last(&self) -> Option<&Attempt> {
         self.attempts.last()

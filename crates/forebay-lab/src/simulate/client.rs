@@ -1,6 +1,6 @@
 //! Says how clients take a refusal: whether they come back, and when.
 //!
-//! Only 503 and 429 bring a client back; a 4xx of its own making or a broken worker does not.
+//! Only 503, 429 and 529 bring a client back; a 4xx of its own making or a broken worker does not.
 
 use std::fmt;
 use std::str::FromStr;
@@ -48,13 +48,13 @@ const SDK_OBEYS_MAX: Span = Span::secs(120);
 
 /// When a refused client comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Return {
+pub(crate) struct Return {
     /// After how long.
-    pub(super) after: Span,
+    pub(crate) after: Span,
     /// It comes exactly when the refusal told it to.
-    pub(super) told: bool,
+    pub(crate) told: bool,
     /// It shows the ticket that it was given.
-    pub(super) ticket: bool,
+    pub(crate) ticket: bool,
 }
 
 impl Client {
@@ -82,7 +82,18 @@ impl Client {
 
     /// Whether, and when, the client comes back after this many attempts.
     pub(super) fn returns(self, refusal: &Refusal, attempts: u32, rng: &mut Rng) -> Option<Return> {
-        if !matches!(refusal.reason.status(), 429 | 503) || attempts >= self.attempts_max() {
+        self.returns_to(refusal.reason.status(), refusal.retry_after, attempts, rng)
+    }
+
+    /// The same for an answer with this status that asked for so long a wait.
+    pub(crate) fn returns_to(
+        self,
+        status: u16,
+        retry_after: Option<Span>,
+        attempts: u32,
+        rng: &mut Rng,
+    ) -> Option<Return> {
+        if !matches!(status, 429 | 503 | 529) || attempts >= self.attempts_max() {
             return None;
         }
         let told = |after| Return { after, told: true, ticket: false };
@@ -92,14 +103,12 @@ impl Client {
             Self::None => None,
             Self::Naive => Some(Return { after: NAIVE_PAUSE, told: false, ticket: false }),
             Self::Backoff => Some(backoff()),
-            Self::RetryAfter => {
-                refusal.retry_after.map(|after| Return { ticket: true, ..told(after) })
-            }
-            Self::OpenAiPythonOld => match refusal.retry_after {
+            Self::RetryAfter => retry_after.map(|after| Return { ticket: true, ..told(after) }),
+            Self::OpenAiPythonOld => match retry_after {
                 Some(after) if after <= OLD_SDK_OBEYS_MAX => Some(told(after)),
                 _ => Some(backoff()),
             },
-            Self::OpenAiPython => match refusal.retry_after {
+            Self::OpenAiPython => match retry_after {
                 Some(after) => (after <= SDK_OBEYS_MAX).then(|| told(after)),
                 None => Some(backoff()),
             },

@@ -11,7 +11,7 @@ mod plan;
 mod pool;
 mod record;
 mod rows;
-mod sessions;
+pub(crate) mod sessions;
 mod source;
 mod summary;
 mod table;

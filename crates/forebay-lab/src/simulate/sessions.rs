@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 /// When a turn is to be sent.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Sending<T> {
+pub(crate) enum Sending<T> {
     /// Now.
     Now(T),
     /// Later: its previous turn has ended, but not long enough ago.
@@ -27,19 +27,19 @@ struct Session<T> {
 
 /// Every session seen so far: a few dozen bytes each, since a later turn may refer to it.
 #[derive(Debug)]
-pub(super) struct Sessions<T> {
+pub(crate) struct Sessions<T> {
     by_id: HashMap<u64, Session<T>, FixedState>,
 }
 
 impl<T> Sessions<T> {
     /// None yet.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { by_id: HashMap::with_hasher(FixedState::default()) }
     }
 
     /// A turn came up in the trace. Without a delay, or as the first of its session, it is sent at
     /// once.
-    pub(super) fn came(
+    pub(crate) fn came(
         &mut self,
         session: u64,
         delay: Option<Span>,
@@ -67,7 +67,7 @@ impl<T> Sessions<T> {
     }
 
     /// A turn ended, whichever way. If it was the last open one, the next kept one is due.
-    pub(super) fn ended(&mut self, session: u64, now: Moment) -> Option<(Moment, T)> {
+    pub(crate) fn ended(&mut self, session: u64, now: Moment) -> Option<(Moment, T)> {
         let known = self.by_id.get_mut(&session)?;
         known.open -= 1;
         known.ended = now;

@@ -2,6 +2,20 @@
 //!
 //! | module | answers |
 //! |---|---|
+//! | [`share`] | within which bounds is a share whose events come in bursts? |
+//! | [`bootstrap`] | do two arms differ, and in which direction? |
+//! | [`shift`] | by how much, whatever a few wild blocks do? |
+//! | [`quantile`] | where is a quantile, when some are never served? |
+//! | [`multiple`] | which of many differences may be claimed? |
 //! | [`looks`] | what may be claimed at each of several looks at growing data? |
+//! | [`fairness`] | how evenly is something shared out? |
+//! | [`distribution`] | normal, t and beta |
 
+pub mod bootstrap;
+pub mod distribution;
+pub mod fairness;
 pub mod looks;
+pub mod multiple;
+pub mod quantile;
+pub mod share;
+pub mod shift;

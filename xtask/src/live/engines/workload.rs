@@ -1,10 +1,12 @@
 //! Makes the requests and sends them.
 
+use std::future::pending;
 use std::process::Command;
 
 use anyhow::{Context, ensure};
 use forebay_core::Span;
-use forebay_lab::load::{self, Planned, Record, Settings};
+use forebay_lab::load::{self, Planned, Settings};
+use forebay_lab::results::Row;
 use serde_json::{Value, json};
 
 use crate::live::places::Places;
@@ -49,17 +51,17 @@ fn request(line: &str) -> anyhow::Result<Request> {
     Ok(Request { at: Span::secs_f64(at), body: body.to_string() })
 }
 
-/// Sends a plan to its end, on a thread of its own: the records as they ended.
-pub(super) fn send(plan: &[Request], settings: &Settings) -> anyhow::Result<Vec<Record>> {
+/// Sends a plan to its end, on a thread of its own: the rows as they ended.
+pub(super) fn send(plan: &[Request], settings: &Settings) -> anyhow::Result<Vec<Row>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let planned = plan.iter().map(|request| Planned {
         at: request.at,
         body: request.body.clone().into(),
         ..Planned::default()
     });
-    let mut records = Vec::with_capacity(plan.len());
-    runtime.block_on(load::run(planned, settings, |record| records.push(record)));
-    Ok(records)
+    let mut rows = Vec::with_capacity(plan.len());
+    runtime.block_on(load::run(planned, settings, |row| rows.push(row), pending()));
+    Ok(rows)
 }
 
 #[cfg(test)]

@@ -1,8 +1,11 @@
 //! Measures latencies at one rate for all.
 
+use std::future::pending;
+
 use anyhow::ensure;
 use forebay_core::Span;
-use forebay_lab::load::{self, Planned, Record, Settings};
+use forebay_lab::load::{self, Planned, Settings};
+use forebay_lab::results::Row;
 
 use super::PATH;
 use super::bodies::{KINDS, of_kind};
@@ -62,14 +65,13 @@ fn of(port: u16, kind: usize) -> anyhow::Result<Latencies> {
     let settings = Settings::for_targets(vec![target]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut took = Vec::new();
-    let mut unserved: Option<Record> = None;
-    runtime.block_on(load::run(plan, &settings, |record| {
-        match record.sent.filter(|_| record.ttft().is_some()) {
-            Some(sent) if record.nth >= WARM => took.push(record.end.0.saturating_sub(sent.0)),
-            Some(_) => {}
-            None => unserved = Some(record),
-        }
-    }));
+    let mut unserved: Option<Row> = None;
+    let each = |row: Row| match row.e2e().zip(row.lag()) {
+        Some((e2e, lag)) if row.request >= WARM => took.push((e2e - lag).0),
+        Some(_) => {}
+        None => unserved = Some(row),
+    };
+    runtime.block_on(load::run(plan, &settings, each, pending()));
     ensure!(unserved.is_none(), "{} was not served: {unserved:?}", KINDS[kind]);
     took.sort_unstable();
     let rank = |percent: usize| took[(took.len() * percent).div_ceil(100) - 1] as f64 / 1e6;

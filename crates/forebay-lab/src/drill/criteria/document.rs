@@ -6,11 +6,13 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::super::measure::Statistic;
-use super::{Criterion, Fault, Measure, Metric};
+use super::{Criterion, Fault, GoodLimit, Measure, Metric};
 
 /// What a file of criteria says.
 pub(super) struct Read {
     pub(super) criteria: Vec<Criterion>,
+    /// What makes a completed request good.
+    pub(super) good: Vec<GoodLimit>,
     /// The classes it names, and on which lines, from 1.
     pub(super) class_lines: Vec<(String, usize)>,
 }
@@ -18,8 +20,9 @@ pub(super) struct Read {
 /// Reads criteria, or says all that is wrong, in order of lines.
 pub(super) fn read(text: &str) -> Result<Read, Vec<Fault>> {
     let (table, errors) = DeTable::parse_recoverable(text);
-    let (criteria, class_lines, faults) = (Vec::new(), Vec::new(), Vec::new());
-    let mut reader = Reader { text, criteria, class_lines, faults };
+    let (criteria, good) = (Vec::new(), Vec::new());
+    let (class_lines, faults) = (Vec::new(), Vec::new());
+    let mut reader = Reader { text, criteria, good, class_lines, faults };
     for error in errors {
         let span = error.span().unwrap_or(0..0);
         reader.fault(span, error.message(), "the file is TOML: see https://toml.io");
@@ -32,15 +35,16 @@ pub(super) fn read(text: &str) -> Result<Read, Vec<Fault>> {
             "name at least one, such as completed_share_min = 0.999",
         );
     }
-    let Reader { criteria, class_lines, mut faults, .. } = reader;
+    let Reader { criteria, good, class_lines, mut faults, .. } = reader;
     faults.sort_by_key(|fault| fault.line);
     faults.dedup();
-    if faults.is_empty() { Ok(Read { criteria, class_lines }) } else { Err(faults) }
+    if faults.is_empty() { Ok(Read { criteria, good, class_lines }) } else { Err(faults) }
 }
 
 struct Reader<'t> {
     text: &'t str,
     criteria: Vec<Criterion>,
+    good: Vec<GoodLimit>,
     class_lines: Vec<(String, usize)>,
     faults: Vec<Fault>,
 }
@@ -63,6 +67,9 @@ impl Reader<'_> {
             match name {
                 "completed_share_min" => self.share(class, Measure::CompletedShare, value),
                 "refused_share_max" => self.share(class, Measure::RefusedShare, value),
+                "good_share_min" => self.share(class, Measure::GoodShare, value),
+                "failed_share_max" => self.share(class, Measure::FailedShare, value),
+                "good" => self.good(class, value),
                 "class" if class.is_none() => self.classes(value),
                 _ => match Metric::ALL.into_iter().find(|metric| metric.key() == name) {
                     Some(metric) => self.latencies(class, metric, value),
@@ -78,8 +85,39 @@ impl Reader<'_> {
         self.fault(
             span,
             format!("unknown key `{name}`"),
-            format!("the keys are completed_share_min, refused_share_max, {latencies}{class}"),
+            format!(
+                "the keys are completed_share_min, refused_share_max, good_share_min, \
+                 failed_share_max, {latencies}, good{class}"
+            ),
         );
+    }
+
+    /// What makes a completed request good, of all classes or of one.
+    fn good(&mut self, class: Option<&str>, value: &Spanned<DeValue<'_>>) {
+        let names = GoodLimit::METRICS.map(Metric::key).join(", ");
+        let DeValue::Table(table) = value.get_ref() else {
+            let remedy = "write [good], and its limits below: ttft_ms_max = 2000";
+            return self.fault(value.span(), "`good` is not a table", remedy);
+        };
+        for (key, value) in table {
+            let name: &str = key.get_ref();
+            let Some(metric) = GoodLimit::METRICS.into_iter().find(|one| one.key() == name) else {
+                let what = format!("unknown key `{name}`");
+                self.fault(key.span(), what, format!("the limits of a good request are {names}"));
+                continue;
+            };
+            match number(value.get_ref()) {
+                Some(ms_max) if ms_max > 0.0 => {
+                    let class = class.map(str::to_owned);
+                    self.good.push(GoodLimit { class, metric, ms_max });
+                }
+                _ => self.fault(
+                    value.span(),
+                    format!("{} is not a latency", shown(value.get_ref())),
+                    "a latency is a number of milliseconds above 0: a minute is 60000",
+                ),
+            }
+        }
     }
 
     fn classes(&mut self, value: &Spanned<DeValue<'_>>) {

@@ -112,3 +112,28 @@ fn an_agreed_share_becomes_a_criterion_unless_the_file_sets_one() {
     let shown: Vec<_> = criteria.list().iter().map(ToString::to_string).collect();
     assert_eq!(shown, ["refused of class public ≤ 0 %", "refused of class research ≤ 20 %"]);
 }
+
+#[test]
+fn limits_of_a_good_request_are_those_of_its_class_and_else_of_all() {
+    let text = "good_share_min = 0.99\nfailed_share_max = 0\n[good]\nttft_ms_max = 2000\n\
+                itl_ms_max = 50\n[class.research.good]\nttft_ms_max = 9000\n";
+    let criteria = parse(text).unwrap();
+    let shown: Vec<_> = criteria.list().iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["good ≥ 99 %", "failed ≤ 0 %"]);
+    let (all, research) = (criteria.good_of(Some("public")), criteria.good_of(Some("research")));
+    assert_eq!(all, criteria.good_of(None));
+    assert!(!all.is_kept(3000.0, None, 1e9) && research.is_kept(3000.0, None, 1e9));
+    assert!(!research.is_kept(3000.0, Some(51.0), 1e9) && research.e2e_ms_max.is_infinite());
+    assert_eq!(parse(&criteria.canonical()).unwrap().canonical(), criteria.canonical());
+    assert!(criteria.canonical().ends_with("class.\"research\".good.ttft_ms_max = 9000\n"));
+}
+
+#[test]
+fn limits_of_a_good_request_that_make_no_sense_are_faults() {
+    for good in ["good = 3", "good.ttft_ms_max = 0", "good.ttft_ms_max = {}", "good.p50 = 1"] {
+        let error = parse(&format!("completed_share_min = 0.9\n{good}")).unwrap_err();
+        assert!(error.contains("my.toml:2: "), "{good}: {error}");
+    }
+    // Limits alone hold nobody to anything.
+    assert!(parse("[good]\nttft_ms_max = 2000").unwrap_err().contains("no criterion"));
+}

@@ -31,9 +31,12 @@ struct Lognormal {
     sigma: f64,
 }
 
-/// A distribution that is known to be sound.
+/// A distribution of lengths or times.
+///
+/// As text, for tokens: `1024`, `256..2048`, `lognormal:1024,0.8` (median and sigma) or
+/// `normal:1024,200` (mean and deviation).
 #[derive(Clone, Debug)]
-pub(super) struct Length {
+pub struct Length {
     form: Form,
     min: f64,
     max: f64,
@@ -63,7 +66,39 @@ impl Written {
             let forms = "constant, uniform, normal, lognormal or quantiles";
             return Err(format!("needs exactly one of {forms}"));
         };
-        let sound = match &form {
+        let length = Length { form, min: self.min.unwrap_or(least), max: self.max.unwrap_or(most) };
+        length.sound(least, most)
+    }
+}
+
+impl Length {
+    /// Evenly from one value to another; the same value twice is a constant.
+    pub(crate) const fn uniform(from: f64, to: f64) -> Self {
+        Self::unbounded(Form::Uniform(from, to))
+    }
+
+    /// Normal, by its mean and deviation.
+    pub(crate) const fn normal(mean: f64, deviation: f64) -> Self {
+        Self::unbounded(Form::Normal(mean, deviation))
+    }
+
+    /// Lognormal, by its median and the deviation of the logarithm.
+    pub(crate) const fn lognormal(median: f64, sigma: f64) -> Self {
+        Self::unbounded(Form::Lognormal(median, sigma))
+    }
+
+    const fn unbounded(form: Form) -> Self {
+        Self { form, min: f64::NEG_INFINITY, max: f64::INFINITY }
+    }
+
+    /// The distribution with values in `least..=most` only, or what is wrong with it.
+    pub(crate) fn within(self, least: f64, most: f64) -> Result<Self, String> {
+        Self { form: self.form, min: least, max: most }.sound(least, most)
+    }
+
+    /// The distribution, or what is wrong with it. Values lie in `least..=most`.
+    fn sound(self, least: f64, most: f64) -> Result<Self, String> {
+        let sound = match &self.form {
             Form::Uniform(from, to) => from <= to && *from >= least && *to <= most,
             Form::Normal(mean, spread) => {
                 *mean >= least && *mean <= most && (0.0..=most).contains(spread)
@@ -81,21 +116,18 @@ impl Written {
                 whole && within && rising
             }
         };
-        let (min, max) = (self.min.unwrap_or(least), self.max.unwrap_or(most));
-        if !(sound && least <= min && min <= max && max <= most) {
+        if !(sound && least <= self.min && self.min <= self.max && self.max <= most) {
             return Err(format!(
                 "must lie in {least}..={most}, with from ≤ to, min ≤ max, sigma ≤ 5, and \
                  quantiles that rise from share 0 to share 1"
             ));
         }
-        Ok(Length { form, min, max })
+        Ok(self)
     }
-}
 
-impl Length {
     /// One value. Uses only additions, multiplications and divisions, so that every machine draws
     /// the same.
-    pub(super) fn draw(&self, deck: &mut Deck) -> f64 {
+    pub(crate) fn draw(&self, deck: &mut Deck) -> f64 {
         let value = match &self.form {
             Form::Uniform(from, to) => from + (to - from) * deck.unit(),
             Form::Normal(mean, deviation) => mean + deviation * standard_normal(&mut deck.rng),
@@ -108,7 +140,7 @@ impl Length {
     }
 
     /// One value as a whole number.
-    pub(super) fn draw_whole(&self, deck: &mut Deck) -> u64 {
+    pub(crate) fn draw_whole(&self, deck: &mut Deck) -> u64 {
         self.draw(deck).round() as u64
     }
 }
@@ -122,18 +154,18 @@ const CARDS: u16 = 32;
 /// that are measured on them: the mean of 1,000 prompts by a tenth, and with it the load. The order
 /// within the 32 stays random.
 #[derive(Debug)]
-pub(super) struct Deck {
+pub(crate) struct Deck {
     rng: Rng,
     left: Vec<u16>,
 }
 
 impl Deck {
-    pub(super) fn new(rng: Rng) -> Self {
+    pub(crate) fn new(rng: Rng) -> Self {
         Self { rng, left: Vec::with_capacity(usize::from(CARDS)) }
     }
 
     /// The next draw.
-    pub(super) fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         if self.left.is_empty() {
             self.left.extend(0..CARDS);
         }
@@ -155,8 +187,15 @@ fn standard_normal(rng: &mut Rng) -> f64 {
     (0..12).map(|_| rng.unit()).sum::<f64>() - 6.0
 }
 
-/// e to the power of `x`, |x| ≤ 32: Taylor's series on a sixty-fourth of `x`, squared six times.
-fn exponential(x: f64) -> f64 {
+/// e to the power of `x`, by arithmetic that is the same on every machine: Taylor's series on a
+/// sixty-fourth of `x`, squared six times, and for |x| above 32 that of its half, squared.
+pub(crate) fn exponential(x: f64) -> f64 {
+    // Beyond, the result is 0 or infinite.
+    let x = x.clamp(-1e3, 1e3);
+    if x.abs() > 32.0 {
+        let root = exponential(x / 2.0);
+        return root * root;
+    }
     let small = x / 64.0;
     let mut term = 1.0;
     let mut sum = 1.0;
@@ -221,7 +260,7 @@ mod tests {
 
     #[test]
     fn the_exponential_agrees_with_the_machines() {
-        for x in [-30.0, -1.0, 0.0, 0.1, 1.0, 5.5, 30.0_f64] {
+        for x in [-100.0, -30.0, -1.0, 0.0, 0.1, 1.0, 5.5, 30.0_f64] {
             assert!((exponential(x) / x.exp() - 1.0).abs() < 1e-12, "{x}");
         }
     }

@@ -16,6 +16,8 @@ mod generate;
 mod length;
 
 pub use description::{Description, DescriptionError, RECENT_MAX, WINDOW_ARRIVALS_MAX};
+pub use length::Length;
+pub(crate) use length::{Deck, exponential};
 
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,228 @@
+//! Starts programs in a group of their own, and ends them with all that they have started.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+
+/// How long a program may take to end after it was asked to. A gateway that drains has answers
+/// under way, but a drill asks it only when all are there.
+const END_MAX: Duration = Duration::from_secs(15);
+/// How often is looked whether something has come about.
+const POLL: Duration = Duration::from_millis(50);
+/// How much of a log is shown where a program fails.
+const TAIL_LINES: usize = 5;
+/// How much of the end of a log is read for that.
+const TAIL_BYTES: usize = 8 << 10;
+
+/// A program that could not be started, or has ended too early.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// It does not start.
+    #[error("{program}: {said}\nhint: try the command by itself: {line}")]
+    Start {
+        /// The program.
+        program: String,
+        /// The whole command.
+        line: String,
+        /// What the system said.
+        said: io::Error,
+    },
+    /// Its log can't be written.
+    #[error("{}: {said}\nhint: name a folder that can be written", file.display())]
+    Log {
+        /// The log.
+        file: PathBuf,
+        /// What the system said.
+        said: io::Error,
+    },
+    /// It ended, or did not become ready.
+    #[error("{name} {what}\nhint: the end of {} is\n{tail}", log.display())]
+    NotReady {
+        /// Its name.
+        name: String,
+        /// What happened.
+        what: String,
+        /// Its log.
+        log: PathBuf,
+        /// The last lines of the log.
+        tail: String,
+    },
+}
+
+/// A program that runs until this is dropped, with its whole process group.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    name: String,
+    log: PathBuf,
+    /// What ends it besides a signal, if anything.
+    stop: Vec<String>,
+    folder: PathBuf,
+}
+
+impl Process {
+    /// Starts a program in a folder; what it prints goes to the end of a log.
+    pub fn start(
+        name: &str,
+        words: &[String],
+        stop: Vec<String>,
+        folder: &Path,
+        log: &Path,
+    ) -> Result<Self, ProcessError> {
+        let unwritable = |said| ProcessError::Log { file: log.to_owned(), said };
+        let file = File::options().create(true).append(true).open(log).map_err(unwritable)?;
+        let (program, arguments) =
+            words.split_first().map_or(("", words), |(program, rest)| (program.as_str(), rest));
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(folder).process_group(0).stdin(Stdio::null());
+        command.stdout(file.try_clone().map_err(unwritable)?).stderr(file);
+        let child = command.spawn().map_err(|said| ProcessError::Start {
+            program: program.to_owned(),
+            line: words.join(" "),
+            said,
+        })?;
+        let (name, log, folder) = (name.to_owned(), log.to_owned(), folder.to_owned());
+        Ok(Self { child, name, log, stop, folder })
+    }
+
+    /// Whether it can't become ready any more: its first process has failed, or it has ended and
+    /// nothing of its group is left. A program may start others and end well.
+    pub fn has_failed(&mut self) -> Option<ProcessError> {
+        let status = self.child.try_wait().ok().flatten()?;
+        let is_alone = self.group().is_none_or(|group| test_kill_process_group(group).is_err());
+        let gone = !status.success() || (is_alone && self.stop.is_empty());
+        gone.then(|| self.not_ready(format!("ended: {status}")))
+    }
+
+    /// What is to be said when it is not ready.
+    pub fn not_ready(&self, what: String) -> ProcessError {
+        ProcessError::NotReady {
+            name: self.name.clone(),
+            what,
+            log: self.log.clone(),
+            tail: self.tail(),
+        }
+    }
+
+    fn tail(&self) -> String {
+        let bytes = fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(TAIL_BYTES)..]);
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+    }
+
+    fn group(&self) -> Option<Pid> {
+        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+    }
+
+    fn signal(&self, signal: Signal) {
+        // The group is ours: `start` made it, and its number is not given away while any of it is
+        // left. Of a group without processes there is nothing to end.
+        if let Some(group) = self.group() {
+            let _ = kill_process_group(group, signal);
+        }
+    }
+
+    fn is_gone(&mut self) -> bool {
+        let has_ended = !matches!(self.child.try_wait(), Ok(None));
+        has_ended && self.group().is_none_or(|group| test_kill_process_group(group).is_err())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some((program, arguments)) = self.stop.split_first() {
+            let mut command = Command::new(program);
+            command.args(arguments).current_dir(&self.folder).stdin(Stdio::null());
+            // What it leaves behind is signalled next, so its own end does not matter.
+            let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        }
+        self.signal(Signal::TERM);
+        let asked = Instant::now();
+        while asked.elapsed() < END_MAX && !self.is_gone() {
+            sleep(POLL);
+        }
+        self.signal(Signal::KILL);
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+    use std::thread::sleep;
+    use std::time::Duration;
+
+    use super::{Process, ProcessError};
+
+    fn shell(name: &str, script: &str) -> (Process, PathBuf) {
+        let log = std::env::temp_dir().join(format!("forebay-{}-{name}.log", std::process::id()));
+        let _ = fs::remove_file(&log);
+        let words = ["/bin/sh", "-c", script].map(str::to_owned);
+        let folder = std::env::temp_dir();
+        (Process::start(name, &words, Vec::new(), &folder, &log).unwrap(), log)
+    }
+
+    /// The text of a file once there is any.
+    fn awaited(path: &PathBuf) -> String {
+        for _ in 0..400 {
+            match fs::read_to_string(path) {
+                Ok(text) if text.ends_with('\n') => return text,
+                _ => sleep(Duration::from_millis(10)),
+            }
+        }
+        panic!("{} stays empty", path.display());
+    }
+
+    #[test]
+    fn whatever_a_program_has_started_ends_with_it() {
+        let (process, log) = shell("group", "sleep 600 & echo $!; wait");
+        let child: i32 = awaited(&log).trim().parse().unwrap();
+        let child = rustix::process::Pid::from_raw(child).unwrap();
+        assert!(rustix::process::test_kill_process(child).is_ok());
+        drop(process);
+        // Whoever adopts an orphan may take a moment to bury it.
+        let is_dead = |_| {
+            sleep(Duration::from_millis(10));
+            let stat = fs::read_to_string(format!("/proc/{}/stat", child.as_raw_nonzero()));
+            stat.map_or(true, |stat| stat.contains(") Z "))
+        };
+        assert!((0..400).any(is_dead));
+        fs::remove_file(log).unwrap();
+    }
+
+    #[test]
+    fn a_program_that_fails_shows_the_end_of_its_log() {
+        let (mut process, log) = shell("fails", "echo no such model; exit 3");
+        let mut failed = None;
+        for _ in 0..400 {
+            failed = process.has_failed();
+            if failed.is_some() {
+                break;
+            }
+            sleep(Duration::from_millis(10));
+        }
+        let said = failed.unwrap().to_string();
+        assert!(said.contains("fails ended: exit status: 3"), "{said}");
+        assert!(said.ends_with("no such model"), "{said}");
+        fs::remove_file(log).unwrap();
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named_with_its_command() {
+        let log = std::env::temp_dir().join(format!("forebay-{}-none.log", std::process::id()));
+        let words = ["/no/such/router".to_owned(), "--port".to_owned()];
+        let folder = std::env::temp_dir();
+        let error = Process::start("r", &words, Vec::new(), &folder, &log).unwrap_err();
+        assert!(matches!(error, ProcessError::Start { .. }));
+        assert!(error.to_string().contains("/no/such/router --port"), "{error}");
+        fs::remove_file(log).unwrap();
+    }
+}
