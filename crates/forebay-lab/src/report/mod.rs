@@ -22,6 +22,7 @@ pub mod figures;
 mod folder;
 mod frame;
 pub mod html;
+pub mod live;
 mod origin;
 mod page;
 mod sign_off;

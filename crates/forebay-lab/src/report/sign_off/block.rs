@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{Person, SignOff};
 use crate::drill::notation::percent;
-use crate::report::escape::Escaped;
+use crate::report::escape::{Escaped, plain};
 
 /// What is said of every sign-off, whoever signs.
 const SEAL: &str = "Write the seal beside the signature: it is the SHA-256 of report.json, which \
@@ -72,10 +72,10 @@ pub(in crate::report) fn html(sign_off: &SignOff, verdict: &str) -> String {
 pub(in crate::report) fn markdown(sign_off: &SignOff) -> String {
     let mut text = String::new();
     for (what, said) in rows(sign_off) {
-        let _ = writeln!(text, "- **{what}**: {}", said.replace('\n', " "));
+        let _ = writeln!(text, "- **{}**: {}", plain(&what), plain(&said));
     }
     for person in &sign_off.decides {
-        let _ = writeln!(text, "- [ ] accepted by {}, on", called(person));
+        let _ = writeln!(text, "- [ ] accepted by {}, on", plain(&called(person)));
     }
     text
 }
