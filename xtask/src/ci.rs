@@ -12,7 +12,7 @@ type Step = fn(&Workspace) -> anyhow::Result<ExitCode>;
 
 /// The steps, quickest first, so that a small fault shows soon. The tests come last: their output
 /// is what a reader of the log wants to find at its end.
-const STEPS: [(&str, Step); 6] = [
+const STEPS: [(&str, Step); 7] = [
     ("fmt", |workspace| cargo(workspace, &["fmt", "--all", "--check"])),
     ("tidy", tidy::run),
     ("clippy", |workspace| {
@@ -21,6 +21,7 @@ const STEPS: [(&str, Step); 6] = [
     }),
     ("docs", docs::check),
     ("otel", otel),
+    ("tokenizer", tokenizer),
     ("test", test),
 ];
 
@@ -42,7 +43,7 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The feature that is off by default: its lints, and the tests that only it has. It brings no
+/// A feature that is off by default: its lints, and the tests that only it has. It brings no
 /// crates, so that only the gateway is built once more.
 fn otel(workspace: &Workspace) -> anyhow::Result<ExitCode> {
     let with = ["-p", "forebay-gateway", "--features", "otel"];
@@ -53,6 +54,18 @@ fn otel(workspace: &Workspace) -> anyhow::Result<ExitCode> {
     }
     let tests = ["--lib", "--test", "gateway", "--", "otel", "traces"];
     cargo(workspace, &[&["test"][..], &with, &tests].concat())
+}
+
+/// The other feature that is off by default, in the same way. Its crates are built for it only, and
+/// once.
+fn tokenizer(workspace: &Workspace) -> anyhow::Result<ExitCode> {
+    let with = ["-p", "forebay-lab", "--lib", "--features", "tokenizer"];
+    let lint = [&["clippy"][..], &with, &["--tests", "--", "-D", "warnings"]].concat();
+    let linted = cargo(workspace, &lint)?;
+    if linted != ExitCode::SUCCESS {
+        return Ok(linted);
+    }
+    cargo(workspace, &[&["test"][..], &with, &["--", "load::tokenizer"]].concat())
 }
 
 /// The tests, with a Python for those that need the official client.

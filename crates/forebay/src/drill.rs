@@ -13,6 +13,7 @@ use forebay_lab::report::{self, Origin};
 use forebay_service::Service;
 use forebay_service::text_file;
 
+use crate::live;
 use crate::talk::{print, say};
 
 /// Runs several ways of routing over the same requests, and judges each.
@@ -25,8 +26,22 @@ The last --arm is under test and decides the exit code:
 0 GO, 1 NO-GO, 3 INCONCLUSIVE; 2 is misuse or failure.
 
 Examples: forebay drill
-          forebay drill --trace conversation.jsonl --workers 8 --out report")]
+          forebay drill --trace conversation.jsonl --workers 8 --out report
+          forebay drill --live drill.toml --out drill")]
 pub(crate) struct Args {
+    /// Hold the drill on live endpoints, as this file says
+    ///
+    /// Arms are endpoints, or commands that are started and stopped; docs/guides/live-drill.md
+    /// tells what the file may hold. Runs are written to the folder of `--out`.
+    #[arg(long, value_name = "FILE", help_heading = "Live")]
+    #[arg(conflicts_with_all = [
+        "trace", "synth", "scale", "seeds", "workers", "engine", "arms", "classes", "criteria",
+    ])]
+    live: Option<PathBuf>,
+    /// Read the file of `--live`, say what would be run, and stop
+    #[arg(long, requires = "live", help_heading = "Live")]
+    check: bool,
+
     /// Trace to replay, the same for every seed
     #[arg(long, value_name = "FILE", conflicts_with = "synth", help_heading = "Load")]
     trace: Option<PathBuf>,
@@ -61,7 +76,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", help_heading = "Policy")]
     criteria: Option<PathBuf>,
 
-    /// Write a report with figures to this folder
+    /// Write a report with figures, or the runs of a live drill, to this folder
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
     /// One JSON object a run, then one with the verdicts
@@ -71,6 +86,10 @@ pub(crate) struct Args {
 
 /// Holds the drill, prints what came of it, and answers with the verdict on the arm under test.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if let Some(file) = &args.live {
+        let out = args.out.as_deref().unwrap_or(Path::new(live::OUT));
+        return live::run(file, out, args.check, args.json);
+    }
     let stage = stage(args)?;
     let design = design(args, &stage)?;
     design.check(&stage)?;

@@ -4,6 +4,8 @@ mod demo;
 mod drill;
 mod engine;
 mod explain;
+mod live;
+mod load;
 mod log;
 mod replay;
 mod scenario;
@@ -29,6 +31,7 @@ enum Command {
     Demo(demo::Args),
     Serve(serve::Args),
     Drill(drill::Args),
+    Load(load::Args),
     Simulate(simulate::Args),
     Engine(engine::Args),
     Scenario(scenario::Args),
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Drill(args) => drill::run(&args),
+        Command::Load(args) => load::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Engine(args) => engine::run(&args),
         Command::Scenario(args) => scenario::run(&args),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use forebay_core::Mode;
 
 use crate::drill::criteria::Criteria;
+use crate::drill::notation::listed;
 use crate::drill::stage::Source;
 use crate::engine::Preset;
 use crate::load::Form;
@@ -180,6 +181,25 @@ impl Cell {
 }
 
 impl Design {
+    /// What will be run, in a few lines.
+    pub fn shown(&self) -> String {
+        let names: Vec<&str> = self.arms.iter().map(|arm| arm.name.as_str()).collect();
+        let (under_test, others) =
+            names.split_last().map_or(("", &[][..]), |(last, rest)| (*last, rest));
+        let against =
+            if others.is_empty() { String::new() } else { format!(" against {}", listed(others)) };
+        let cells: Vec<String> = self.cells().iter().map(Cell::title).collect();
+        let Blocks { least, most, .. } = self.blocks;
+        format!(
+            "under test: {under_test}{against}\ncells: {}\nblocks: {least} to {most} of each arm, \
+             {} requests of {} each\ncriteria: {}\n",
+            cells.join("; "),
+            self.load.requests,
+            self.load.source.name(),
+            self.criteria.canonical().trim_end().replace('\n', "; "),
+        )
+    }
+
     /// Every combination, by number of workers and then by load.
     pub fn cells(&self) -> Vec<Cell> {
         let none = [0];

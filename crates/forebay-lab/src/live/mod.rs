@@ -7,15 +7,28 @@
 //! | [`fill`] | puts ports, workers and paths into commands |
 //! | [`process`] | starts programs, and ends them with all that they have started |
 //! | [`requests`] | cuts the requests of one block out of the trace |
+//! | `start` | starts engines and arms, and brings them to a known state |
+//! | [`block`] | runs one block of one arm |
+//! | [`hold`] | goes through cells and rounds until the criteria are settled |
+//! | [`simulated`] | simulates the same requests |
+//! | [`table`] | prints what a person reads |
 //! | [`pages`] | reads metrics before and after a block |
 
+pub mod block;
 pub mod design;
+mod error;
 pub mod fill;
+pub mod hold;
 mod keys;
 pub mod pages;
 pub mod process;
 mod read;
 pub mod requests;
+pub mod simulated;
+mod start;
+pub mod table;
 
 pub use design::Design;
+pub use error::LiveError;
+pub use hold::{Drill, Event, hold};
 pub use read::ReadError;

@@ -46,6 +46,16 @@ impl Page {
         found.fold(None, |sum: Option<f64>, (_, value)| Some(sum.unwrap_or(0.0) + value))
     }
 
+    /// Whether nothing stands on it.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Its series with their values.
+    pub fn into_series(self) -> BTreeMap<String, f64> {
+        self.0
+    }
+
     /// Every series that changed from an earlier page to this one. One that was not there before
     /// has begun at 0, as counters do.
     pub fn since(&self, earlier: &Self) -> BTreeMap<String, Change> {

@@ -39,7 +39,7 @@ use crate::trace::{Requests, TIME_MAX};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}\nhint: {remedy}")]
 pub struct NotationError {
-    what: String,
+    pub(super) what: String,
     remedy: &'static str,
 }
 

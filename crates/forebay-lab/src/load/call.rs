@@ -164,9 +164,9 @@ async fn exchange(
     request: Request<Outgoing>,
     (attempt, ticket): (&mut Attempt, &mut Option<HeaderValue>),
 ) -> Over {
-    let (response, connection) = dialer.send(request, attempt).await?;
+    let (response, line) = dialer.send(request, attempt).await?;
     attempt.first_byte = Some(run.elapsed());
-    attempt.written = connection.written(attempt.due);
+    attempt.written = line.written(attempt.due);
     let (head, body) = response.into_parts();
     attempt.status = Some(head.status.as_u16());
     attempt.retry_after = retry_after(&head.headers);
@@ -177,9 +177,7 @@ async fn exchange(
         let whole = read_whole(run, body).await?;
         judge(run, head.status, &whole, attempt)
     };
-    if run.settings.reuse {
-        dialer.keep(connection);
-    }
+    dialer.keep(line);
     over
 }
 

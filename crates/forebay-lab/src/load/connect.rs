@@ -6,16 +6,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use forebay_core::Span;
+use http::header::HOST;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
+use tokio_rustls::TlsConnector;
 
 use super::outgoing::{Noted, Noting, Outgoing};
+use super::shared::{Place, Pool, Shared};
 use super::target::Target;
+use super::transport::{Http, Tls, Transport};
 use super::witness::Shortage;
 use crate::results::{Attempt, Fault};
 
@@ -24,6 +31,8 @@ use crate::results::{Attempt, Fault};
 const IDLE_MAX: Duration = Duration::from_secs(2);
 /// How many idle connections are kept for a target. More are closed.
 const IDLE_COUNT_MAX: usize = 1_024;
+/// How many bytes a server of HTTP/2 may send ahead, on a stream and on a connection.
+const WINDOW_BYTES: u32 = 8 << 20;
 
 /// Why an exchange broke off.
 #[derive(Debug)]
@@ -41,13 +50,22 @@ impl Broken {
         Self { fault, said: said.into(), shortage: None }
     }
 
+    fn no_answer(error: &hyper::Error) -> Self {
+        Self::new(Fault::NoAnswer, error.to_string())
+    }
+
+    fn handshake(error: &hyper::Error) -> Self {
+        Self::new(Fault::Connect, error.to_string())
+    }
+
     fn connect(error: &io::Error) -> Self {
         let shortage = Shortage::of(error);
         Self { fault: Fault::Connect, said: error.to_string(), shortage }
     }
 }
 
-/// One open connection. Dropping it closes the socket at once, also in the middle of an answer.
+/// One open connection of HTTP/1.1. Dropping it closes the socket at once, also in the middle of an
+/// answer.
 pub(super) struct Connection {
     sender: SendRequest<Outgoing>,
     task: AbortHandle,
@@ -61,11 +79,6 @@ impl Connection {
     pub(super) fn is_closed(&self) -> bool {
         self.sender.is_closed()
     }
-
-    /// When the last byte of its latest request went out, if any did since that moment.
-    pub(super) fn written(&self, since: Span) -> Option<Span> {
-        self.written.get().filter(|at| *at >= since)
-    }
 }
 
 impl Drop for Connection {
@@ -75,29 +88,63 @@ impl Drop for Connection {
     }
 }
 
+/// What a request is on until its answer has ended. Dropping it ends the answer.
+pub(super) enum Line {
+    /// A connection of its own.
+    Own(Connection),
+    /// A place on a shared one.
+    Shared(#[expect(dead_code, reason = "it holds the place")] Place),
+}
+
+impl Line {
+    /// When the last byte of its latest request went out, if the connection knows, and any did since
+    /// that moment.
+    pub(super) fn written(&self, since: Span) -> Option<Span> {
+        match self {
+            Self::Own(connection) => connection.written.get().filter(|at| *at >= since),
+            // The last byte may be another request's.
+            Self::Shared(_) => None,
+        }
+    }
+}
+
 /// Connects to one target.
 pub(super) struct Dialer {
     pub(super) target: Target,
     /// All moments count from here.
     start: Instant,
+    transport: Transport,
+    /// Whether a connection serves one request after another.
+    reuse: bool,
     /// Idle connections, the one used last at the end.
     idle: Mutex<Vec<(Instant, Connection)>>,
+    shared: Pool,
     /// Connections that are open, of all dialers of a run.
     open: Arc<AtomicUsize>,
 }
 
 impl Dialer {
     /// No connection yet. Open ones are counted there.
-    pub(super) fn new(target: Target, start: Instant, open: Arc<AtomicUsize>) -> Self {
-        Self { target, start, idle: Mutex::default(), open }
+    pub(super) fn new(
+        target: Target,
+        (transport, reuse): (&Transport, bool),
+        start: Instant,
+        open: Arc<AtomicUsize>,
+    ) -> Self {
+        let (transport, idle, shared) = (transport.clone(), Mutex::default(), Pool::default());
+        Self { target, start, transport, reuse, idle, shared, open }
     }
 
     fn elapsed(&self) -> Span {
         Span(self.start.elapsed().as_nanos() as u64)
     }
 
-    /// Keeps a connection whose answer has been read to its end.
-    pub(super) fn keep(&self, connection: Connection) {
+    /// Keeps a line whose answer has been read to its end, if it can serve another request.
+    pub(super) fn keep(&self, line: Line) {
+        let Line::Own(connection) = line else { return };
+        if !self.reuse {
+            return;
+        }
         let now = Instant::now();
         let mut kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         // They were put there in the order of time, so the stale ones come first.
@@ -121,16 +168,26 @@ impl Dialer {
         None
     }
 
-    /// Sends a request on an idle connection or a new one, and waits for the head of its answer.
+    /// Sends a request on a line of its own or a shared one, and waits for the head of its answer.
     ///
     /// A request that an idle connection did not take, because the other side had closed it, goes
     /// out on a new one. One that was written is never sent twice.
     pub(super) async fn send(
         &self,
+        request: Request<Outgoing>,
+        attempt: &mut Attempt,
+    ) -> Result<(Response<Incoming>, Line), Broken> {
+        match self.transport.http {
+            Http::One => self.send_alone(request, attempt).await,
+            Http::Two => self.send_among(request, attempt).await,
+        }
+    }
+
+    async fn send_alone(
+        &self,
         mut request: Request<Outgoing>,
         attempt: &mut Attempt,
-    ) -> Result<(Response<Incoming>, Connection), Broken> {
-        let no_answer = |error: &hyper::Error| Broken::new(Fault::NoAnswer, error.to_string());
+    ) -> Result<(Response<Incoming>, Line), Broken> {
         while let Some(mut connection) = self.take() {
             if connection.sender.ready().await.is_err() {
                 continue;
@@ -138,10 +195,10 @@ impl Dialer {
             attempt.connected = Some(self.elapsed());
             attempt.is_reused = true;
             match connection.sender.try_send_request(request).await {
-                Ok(response) => return Ok((response, connection)),
+                Ok(response) => return Ok((response, Line::Own(connection))),
                 Err(mut refused) => match refused.take_message() {
                     Some(unsent) => request = unsent,
-                    None => return Err(no_answer(refused.error())),
+                    None => return Err(Broken::no_answer(refused.error())),
                 },
             }
         }
@@ -149,22 +206,74 @@ impl Dialer {
         let mut connection = self.open().await?;
         attempt.connected = Some(self.elapsed());
         let sent = connection.sender.send_request(request).await;
-        let response = sent.map_err(|error| no_answer(&error))?;
-        Ok((response, connection))
+        let response = sent.map_err(|error| Broken::no_answer(&error))?;
+        Ok((response, Line::Own(connection)))
+    }
+
+    async fn send_among(
+        &self,
+        mut request: Request<Outgoing>,
+        attempt: &mut Attempt,
+    ) -> Result<(Response<Incoming>, Line), Broken> {
+        // What HTTP/1.1 says in a header, HTTP/2 says in the target.
+        request.headers_mut().remove(HOST);
+        *request.uri_mut() = self.target.whole();
+        let (mut place, is_reused) = self.shared.place(self.reuse, self.open_shared()).await?;
+        (attempt.connected, attempt.is_reused) = (Some(self.elapsed()), is_reused);
+        let sent = place.sender.send_request(request).await;
+        let response = sent.map_err(|error| Broken::no_answer(&error))?;
+        Ok((response, Line::Shared(place)))
     }
 
     async fn open(&self) -> Result<Connection, Broken> {
-        let at = (self.target.host.as_str(), self.target.port);
-        let socket = TcpStream::connect(at).await.map_err(|error| Broken::connect(&error))?;
-        socket.set_nodelay(true).map_err(|error| Broken::connect(&error))?;
         let written = Noted::new(self.start);
-        let socket = Noting::new(socket, written.clone());
-        let opened = http1::handshake(TokioIo::new(socket)).await;
-        let (sender, driver) =
-            opened.map_err(|error| Broken::new(Fault::Connect, error.to_string()))?;
+        let socket = TokioIo::new(self.dial(written.clone()).await?);
+        let opened = http1::handshake(socket).await;
+        let (sender, driver) = opened.map_err(|error| Broken::handshake(&error))?;
         // What goes wrong on the connection is told to the request that is on it.
         let task = tokio::spawn(async move { drop(driver.await) }).abort_handle();
         self.open.fetch_add(1, Ordering::Relaxed);
         Ok(Connection { sender, task, written, open: Arc::clone(&self.open) })
     }
+
+    async fn open_shared(&self) -> Result<Shared, Broken> {
+        let socket = TokioIo::new(self.dial(Noted::new(self.start)).await?);
+        // The largest windows that are usual: a slow reader is no part of what is measured.
+        let opened = http2::Builder::new(TokioExecutor::new())
+            .initial_stream_window_size(WINDOW_BYTES)
+            .initial_connection_window_size(WINDOW_BYTES)
+            .handshake(socket)
+            .await;
+        let (sender, driver) = opened.map_err(|error| Broken::handshake(&error))?;
+        Ok(Shared::new(sender, driver, Arc::clone(&self.open)))
+    }
+
+    /// A socket to the target, through TLS where its URL says so.
+    async fn dial(&self, written: Noted) -> Result<Box<dyn Socket>, Broken> {
+        let at = (self.target.host.as_str(), self.target.port);
+        let socket = TcpStream::connect(at).await.map_err(|error| Broken::connect(&error))?;
+        socket.set_nodelay(true).map_err(|error| Broken::connect(&error))?;
+        let socket = Noting::new(socket, written);
+        if !self.target.is_tls {
+            return Ok(Box::new(socket));
+        }
+        let broken = |said: String| Broken::new(Fault::Connect, said);
+        let Some(Tls(config)) = &self.transport.tls else {
+            return Err(broken("TLS is not set up".to_owned()));
+        };
+        let name = ServerName::try_from(self.target.host.clone());
+        let name = name.map_err(|error| broken(error.to_string()))?;
+        let secured = TlsConnector::from(Arc::clone(config)).connect(name, socket).await;
+        let secured = secured.map_err(|error| broken(format!("TLS is not agreed on: {error}")))?;
+        let agreed = secured.get_ref().1.alpn_protocol();
+        if self.transport.http == Http::Two && agreed != Some(b"h2") {
+            return Err(broken("the target does not speak HTTP/2".to_owned()));
+        }
+        Ok(Box::new(secured))
+    }
 }
+
+/// A stream of bytes in both directions.
+pub(super) trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Socket for T {}

@@ -82,7 +82,14 @@ struct Driver<P: Iterator<Item = Planned>, E> {
 impl<P: Iterator<Item = Planned>, E: FnMut(Row)> Driver<P, E> {
     fn new(plan: P, settings: &Settings, each: E) -> Self {
         let (start, witness) = (Instant::now(), Witness::new());
-        let dialer = |target| Dialer::new(target, start, Arc::clone(&witness.open));
+        let dialer = |target| {
+            Dialer::new(
+                target,
+                (&settings.transport, settings.reuse),
+                start,
+                Arc::clone(&witness.open),
+            )
+        };
         let dialers = settings.targets.iter().cloned().map(dialer).collect();
         let run = Run {
             settings: settings.clone(),

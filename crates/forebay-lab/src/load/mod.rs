@@ -14,11 +14,16 @@
 //! | [`Target`] | where requests go |
 //! | [`arrivals`] | says when requests come where no trace does |
 //! | [`Bodies`] | makes prompts of traces, so that equal prefixes are equal text |
-//! | [`Words`], [`Calibration`] | what prompts are made of, and how many tokens that is |
+//! | [`Transport`] | in which version of HTTP, and with which certificates |
 //! | [`Settings`] | how requests are sent, and how clients take refusals |
+//! | [`Words`], [`Calibration`] | what prompts are made of, and how many tokens that is |
+//! | [`Workload`] | which requests come, when, and on whose behalf |
+//! | [`Tokenizer`] | chooses words of one token each for a model |
+//! | [`Sent`] | input tokens of a trace beside those of the prompts |
 //! | [`run`] | sends each request when it is due, and never waits for an answer |
 //! | [`Pulse`] | how it goes, for whoever watches |
 //! | [`Ended`] | what the generator saw of itself, and whether the run's figures may be used |
+//! | [`conduct`], [`View`] | a run whose rows are written while somebody watches |
 //! | [`Tally`], [`Summary`] | figures over all that were offered |
 
 mod alarm;
@@ -27,6 +32,7 @@ pub mod arrivals;
 mod body;
 mod calibration;
 mod call;
+mod conduct;
 mod connect;
 mod drive;
 mod due;
@@ -35,12 +41,20 @@ mod fetch;
 mod machine;
 mod outgoing;
 mod pulse;
+mod repeat;
 mod secrets;
+mod sent;
 mod settings;
+mod shared;
 mod summary;
+mod table;
 mod target;
+mod tokenizer;
+mod transport;
+mod view;
 mod witness;
 mod words;
+mod workload;
 
 use std::sync::Arc;
 
@@ -50,15 +64,24 @@ use http::HeaderMap;
 
 pub use body::{Ask, Bodies, Form};
 pub use calibration::{Calibration, CalibrationError, calibrate};
+pub use conduct::{ProbeError, conduct, probe};
 pub use drive::run;
-pub(crate) use fetch::fetch;
+pub use fetch::{ModelError, only_model};
+pub(crate) use fetch::{ask, fetch};
 pub use machine::raise_descriptors;
 pub use pulse::Pulse;
-pub use settings::{Pause, Retry, Settings, Users};
+pub use repeat::{is_secret, repeat};
+pub use sent::Sent;
+pub use settings::{Retry, Settings, Users};
 pub use summary::{Summary, Tally};
+pub use table::table;
 pub use target::{Target, TargetError};
+pub use tokenizer::{Tokenizer, TokenizerError};
+pub use transport::{Http, Tls, TlsError, Transport};
+pub use view::View;
 pub use witness::Ended;
 pub use words::{WORDS_MAX, WORDS_MIN, Words};
+pub use workload::{Names, Survey, What, When, Workload, WorkloadError};
 
 /// One request that is to be sent.
 #[derive(Clone, Debug, Default)]

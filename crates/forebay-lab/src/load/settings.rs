@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use forebay_core::{Rng, Span};
+use forebay_core::Span;
 use http::HeaderMap;
 
-use super::{Pulse, Target};
+use super::arrivals::Think;
+use super::{Pulse, Target, Transport};
 use crate::simulate::Client;
 
 /// The largest 99th percentile of its own lag that a generator may have: a tenth of the 100 ms
@@ -17,6 +18,8 @@ const LAG_MAX: Span = Span::millis(10);
 pub struct Settings {
     /// Where they go, in turn. None at all sends nothing.
     pub targets: Vec<Target>,
+    /// How they are reached.
+    pub transport: Transport,
     /// Headers of every request. One that is marked as sensitive is kept out of every result.
     pub headers: HeaderMap,
     /// Whether a connection serves one request after another.
@@ -56,26 +59,18 @@ pub struct Users {
     /// How many there are.
     pub count: u32,
     /// How long each thinks after an answer. The first requests are spread over one mean pause.
-    pub think: Pause,
+    pub think: Think,
     /// No request is made from this moment on.
     pub until: Option<Span>,
 }
 
-/// A time that passes before somebody does something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pause {
-    /// The same each time.
-    Fixed(Span),
-    /// Drawn from an exponential distribution with this mean.
-    Exponential(Span),
-}
-
 impl Settings {
-    /// Settings for these targets: connections used again, 4,096 requests under way, ten minutes of
+    /// Settings for these targets: HTTP/1.1, connections used again, 4,096 requests under way, ten minutes of
     /// patience (as OpenAI's own clients have), 8 MiB an answer, nobody who tries again.
     pub fn for_targets(targets: Vec<Target>) -> Self {
         Self {
             targets,
+            transport: Transport::default(),
             headers: HeaderMap::new(),
             reuse: true,
             in_flight_max: 4_096,
@@ -87,41 +82,5 @@ impl Settings {
             seed: 1,
             pulse: Arc::default(),
         }
-    }
-}
-
-impl Pause {
-    /// Draws one.
-    pub fn draw(self, rng: &mut Rng) -> Span {
-        match self {
-            Self::Fixed(span) => span,
-            // The inverse of the distribution function; 1 - u is never 0.
-            Self::Exponential(mean) => mean.scaled(-(1.0 - rng.unit()).ln()),
-        }
-    }
-
-    /// How long it is on average.
-    pub const fn mean(self) -> Span {
-        match self {
-            Self::Fixed(mean) | Self::Exponential(mean) => mean,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use forebay_core::{Rng, Span};
-
-    use super::Pause;
-
-    #[test]
-    fn an_exponential_pause_has_its_mean_and_a_fixed_one_is_always_the_same() {
-        let mean = Span::secs(3);
-        let mut rng = Rng::new(7);
-        let sum: f64 =
-            (0..20_000).map(|_| Pause::Exponential(mean).draw(&mut rng).as_secs_f64()).sum();
-        assert!((sum / 20_000.0 / 3.0 - 1.0).abs() < 0.03, "mean {}", sum / 20_000.0);
-        assert_eq!(Pause::Fixed(mean).draw(&mut rng), mean);
-        assert_eq!(Pause::Exponential(mean).mean(), mean);
     }
 }

@@ -35,6 +35,13 @@ impl Think {
             Self::Exponential(mean) => mean.scaled(-logarithm(positive(rng))),
         }
     }
+
+    /// How long it is on average.
+    pub const fn mean(self) -> Span {
+        match self {
+            Self::Fixed(mean) | Self::Exponential(mean) => mean,
+        }
+    }
 }
 
 impl FromStr for Think {

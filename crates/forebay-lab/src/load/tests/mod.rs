@@ -12,9 +12,9 @@ use http::{HeaderMap, HeaderValue, Request};
 use http_body_util::BodyExt;
 use tokio::time::Instant;
 
-use super::connect::{Connection, Dialer};
+use super::connect::{Dialer, Line};
 use super::outgoing::{Noted, Outgoing};
-use super::{Ended, Planned, Settings, Target, run};
+use super::{Ended, Planned, Settings, Target, Transport, run};
 use crate::results::{Attempt, Fault, Outcome, Row, Usage};
 use stub::{Step, Stub};
 
@@ -213,18 +213,19 @@ async fn nobody_there_is_a_fault_of_connecting() {
 }
 
 fn dialer(stub: &Stub) -> Dialer {
-    Dialer::new(stub.url("/").parse().unwrap(), Instant::now(), Arc::default())
+    let target = stub.url("/").parse().unwrap();
+    Dialer::new(target, (&Transport::default(), true), Instant::now(), Arc::default())
 }
 
 /// Sends a request over an idle connection or a new one, reads its answer, and gives back the
 /// connection.
-async fn exchange(dialer: &Dialer) -> Connection {
+async fn exchange(dialer: &Dialer) -> Line {
     let body = Outgoing::new(Bytes::new(), Noted::new(Instant::now()));
     let request = Request::post("/").header("host", "a").body(body).unwrap();
     let mut attempt = Attempt::new(Span::ZERO, 0);
-    let (response, connection) = dialer.send(request, &mut attempt).await.unwrap();
+    let (response, line) = dialer.send(request, &mut attempt).await.unwrap();
     response.into_body().collect().await.unwrap();
-    connection
+    line
 }
 
 #[tokio::test]
@@ -247,7 +248,8 @@ async fn a_connection_that_was_closed_while_idle_costs_no_request() {
     for nth in 1..=3 {
         let connection = exchange(&dialer).await;
         assert_eq!(stub.connections(), nth);
-        while !connection.is_closed() {
+        let Line::Own(own) = &connection else { unreachable!("it is HTTP/1.1") };
+        while !own.is_closed() {
             tokio::task::yield_now().await;
         }
         dialer.keep(connection);

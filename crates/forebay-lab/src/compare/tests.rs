@@ -1,0 +1,1 @@
+//! Holds comparisons to what they claim.

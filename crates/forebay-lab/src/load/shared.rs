@@ -1,0 +1,109 @@
+//! Shares connections of HTTP/2 among requests.
+//!
+//! A connection takes as many requests at once as its server allows. One more would wait inside of
+//! it, unseen, for another to end, which closes the loop; so it gets a connection of its own.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::sync::Mutex;
+use tokio::task::AbortHandle;
+
+use super::connect::Socket;
+use super::outgoing::Outgoing;
+
+/// What a connection is made of.
+type Wire = TokioIo<Box<dyn Socket>>;
+
+/// The connections to one target.
+#[derive(Default)]
+pub(super) struct Pool {
+    /// Held while one is opened, so that requests that come meanwhile share it.
+    connections: Mutex<Vec<Arc<Shared>>>,
+}
+
+/// One connection. It is closed when neither the pool nor a request has it any more.
+pub(super) struct Shared {
+    sender: SendRequest<Outgoing>,
+    task: AbortHandle,
+    /// Requests on it now.
+    streams: AtomicUsize,
+    /// How many its server allows at once.
+    streams_max: Arc<AtomicUsize>,
+    /// Connections that are open, of all pools of a run.
+    open: Arc<AtomicUsize>,
+}
+
+/// The place of one request on a connection.
+pub(super) struct Place {
+    pub(super) sender: SendRequest<Outgoing>,
+    connection: Arc<Shared>,
+}
+
+impl Shared {
+    pub(super) fn new(
+        sender: SendRequest<Outgoing>,
+        mut driver: http2::Connection<Wire, Outgoing, TokioExecutor>,
+        open: Arc<AtomicUsize>,
+    ) -> Self {
+        let streams_max = Arc::new(AtomicUsize::new(driver.current_max_send_streams()));
+        let told = Arc::clone(&streams_max);
+        let driven = poll_fn(move |cx| {
+            // What goes wrong on the connection is told to the requests that are on it.
+            let driven = Pin::new(&mut driver).poll(cx).map(drop);
+            told.store(driver.current_max_send_streams(), Ordering::Relaxed);
+            driven
+        });
+        let task = tokio::spawn(driven).abort_handle();
+        open.fetch_add(1, Ordering::Relaxed);
+        Self { sender, task, streams: AtomicUsize::new(0), streams_max, open }
+    }
+
+    fn has_room(&self) -> bool {
+        self.streams.load(Ordering::Relaxed) < self.streams_max.load(Ordering::Relaxed)
+    }
+
+    fn place(self: &Arc<Self>) -> Place {
+        self.streams.fetch_add(1, Ordering::Relaxed);
+        Place { sender: self.sender.clone(), connection: Arc::clone(self) }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.task.abort();
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.connection.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Pool {
+    /// A place on a connection with room, or on a new one; and whether it was there before.
+    pub(super) async fn place<E>(
+        &self,
+        keeps: bool,
+        open: impl Future<Output = Result<Shared, E>>,
+    ) -> Result<(Place, bool), E> {
+        if !keeps {
+            return Ok((Arc::new(open.await?).place(), false));
+        }
+        let mut connections = self.connections.lock().await;
+        connections.retain(|connection| !connection.sender.is_closed());
+        if let Some(known) = connections.iter().find(|connection| connection.has_room()) {
+            return Ok((known.place(), true));
+        }
+        let opened = Arc::new(open.await?);
+        let place = opened.place();
+        connections.push(opened);
+        Ok((place, false))
+    }
+}
