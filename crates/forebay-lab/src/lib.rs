@@ -18,6 +18,7 @@
 //! | [`demo`] | how does a gateway under load look to a newcomer? |
 //! | [`drill`] | which way of routing meets its criteria, and which does not? |
 //! | [`report`] | what does that look like on paper? |
+//! | [`runbook`] | what does whoever is on call do when requests are refused in a storm? |
 //! | [`whole_file`] | how does a file appear whole or not at all? |
 
 pub mod compare;
@@ -31,6 +32,7 @@ pub mod presets;
 pub mod recording;
 pub mod report;
 pub mod results;
+pub mod runbook;
 pub mod scenario;
 pub mod simulate;
 pub mod slo;

@@ -31,10 +31,13 @@ mod figures;
 mod fixture;
 mod limits;
 mod page;
+mod read;
 mod sections;
 mod summary;
 #[cfg(test)]
 mod tests;
+
+pub use read::{arms, run};
 
 /// What a report of live results is made of.
 #[derive(Clone, Copy, Debug)]
