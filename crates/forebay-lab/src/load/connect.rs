@@ -222,6 +222,7 @@ impl Dialer {
         (attempt.connected, attempt.is_reused) = (Some(self.elapsed()), is_reused);
         let sent = place.sender.send_request(request).await;
         let response = sent.map_err(|error| Broken::no_answer(&error))?;
+        place.is_answered();
         Ok((response, Line::Shared(place)))
     }
 
@@ -242,6 +243,8 @@ impl Dialer {
         let opened = http2::Builder::new(TokioExecutor::new())
             .initial_stream_window_size(WINDOW_BYTES)
             .initial_connection_window_size(WINDOW_BYTES)
+            // What is sent before the server has said how much it allows may be refused.
+            .initial_max_send_streams(1)
             .handshake(socket)
             .await;
         let (sender, driver) = opened.map_err(|error| Broken::handshake(&error))?;
