@@ -82,6 +82,7 @@ struct Driver<P: Iterator<Item = Planned>, E> {
 impl<P: Iterator<Item = Planned>, E: FnMut(Row)> Driver<P, E> {
     fn new(plan: P, settings: &Settings, each: E) -> Self {
         let (start, witness) = (Instant::now(), Witness::new());
+        settings.pulse.start(start);
         let dialer = |target| {
             Dialer::new(
                 target,

@@ -38,7 +38,7 @@ enum Due {
     /// A request that was refused comes back.
     Again(Box<Job>),
     /// A turn whose previous one has ended.
-    Turn(u64, Planned),
+    Turn(u64, Box<Planned>),
     /// A user is ready for the next request.
     User(u32),
 }
@@ -110,7 +110,7 @@ impl<P: Iterator<Item = Planned>> Agenda<P> {
         let ((at, _), due) = self.later.pop_first()?;
         match due {
             Due::Again(job) => Some(job),
-            Due::Turn(nth, planned) => Some(job(nth, planned, at)),
+            Due::Turn(nth, planned) => Some(job(nth, *planned, at)),
             Due::User(user) => self.ready(user, at),
         }
     }
@@ -120,7 +120,7 @@ impl<P: Iterator<Item = Planned>> Agenda<P> {
         let Some(session) = planned.session else { return Some(job(nth, planned, at)) };
         match self.sessions.came(session, planned.delay, Moment(at.0), nth) {
             Sending::Now(nth) => return Some(job(nth, planned, at)),
-            Sending::Later(at, nth) => self.put(Span(at.0), Due::Turn(nth, planned)),
+            Sending::Later(at, nth) => self.put(Span(at.0), Due::Turn(nth, Box::new(planned))),
             Sending::Kept => drop(self.kept.insert(nth, planned)),
         }
         None
@@ -157,7 +157,7 @@ impl<P: Iterator<Item = Planned>> Agenda<P> {
             job.row.session.and_then(|session| self.sessions.ended(session, Moment(at.0)))
             && let Some(planned) = self.kept.remove(&nth)
         {
-            self.put(Span(due.0), Due::Turn(nth, planned));
+            self.put(Span(due.0), Due::Turn(nth, Box::new(planned)));
         }
     }
 

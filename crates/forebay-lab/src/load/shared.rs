@@ -59,13 +59,13 @@ impl Shared {
         open: Arc<AtomicUsize>,
     ) -> Self {
         let driver = Arc::new(Mutex::new(driver));
-        let driven = Arc::clone(&driver);
-        let driven = poll_fn(move |cx| {
-            let mut driver = driven.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = Arc::clone(&driver);
+        let task = tokio::spawn(poll_fn(move |cx| {
+            let mut connection = shared.lock().unwrap_or_else(PoisonError::into_inner);
             // What goes wrong on the connection is told to the requests that are on it.
-            Pin::new(&mut *driver).poll(cx).map(drop)
-        });
-        let task = tokio::spawn(driven).abort_handle();
+            Pin::new(&mut *connection).poll(cx).map(drop)
+        }))
+        .abort_handle();
         open.fetch_add(1, Ordering::Relaxed);
         Self {
             sender,
