@@ -64,8 +64,8 @@ impl Broken {
     }
 }
 
-/// One open connection of HTTP/1.1. Dropping it closes the socket at once, also in the middle of an
-/// answer.
+/// One open connection of HTTP/1.1. Dropping it closes the socket at once, also in the middle of
+/// an answer.
 pub(super) struct Connection {
     sender: SendRequest<Outgoing>,
     task: AbortHandle,

@@ -89,9 +89,13 @@ impl<P: Iterator<Item = Planned>> Agenda<P> {
         if self.ahead.is_empty() {
             self.look_ahead();
         }
+        self.known()
+    }
+
+    /// The same, of what has been taken from the plan so far.
+    pub(super) fn known(&self) -> Option<Span> {
         let later = self.later.first_key_value().map(|((at, _), _)| *at);
-        let planned = self.planned();
-        later.into_iter().chain(planned).min()
+        later.into_iter().chain(self.planned()).min()
     }
 
     /// When the plan's next request is due, where the plan says.
