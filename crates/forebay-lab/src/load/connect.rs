@@ -97,8 +97,8 @@ pub(super) enum Line {
 }
 
 impl Line {
-    /// When the last byte of its latest request went out, if the connection knows, and any did since
-    /// that moment.
+    /// When the last byte of its latest request went out, if the connection knows, and any did
+    /// since that moment.
     pub(super) fn written(&self, since: Span) -> Option<Span> {
         match self {
             Self::Own(connection) => connection.written.get().filter(|at| *at >= since),
