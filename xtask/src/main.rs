@@ -1,4 +1,4 @@
-//! Runs the repository's chores: ci, tidy, docs, bench, claims, engines, overhead, idle.
+//! Runs the repository's chores: ci, tidy, docs, bench, claims, engines, overhead, idle, lag.
 //!
 //! `cargo xtask ci` is what the continuous integration runs, and nothing else. Exit codes are those
 //! of the program itself: 0 done, 1 the checked claim does not hold, 2 misuse or failure, 3
@@ -36,7 +36,8 @@ usage: cargo xtask COMMAND
   overhead [ARM…] [--write]
                    what Forebay and other routers cost a request, side by side
   idle [LEVEL…] [--program FILE] [--write]
-                   what connections cost on which nothing is asked, and who is served beside them";
+                   what connections cost on which nothing is asked, and who is served beside them
+  lag              the lag that the load client reports for itself, against what a server saw";
 
 fn main() -> ExitCode {
     match run() {
@@ -63,6 +64,7 @@ fn run() -> anyhow::Result<ExitCode> {
         ["engines", ref asked @ ..] => live::engines::run(&workspace, asked),
         ["agree", ref asked @ ..] => live::agree::run(&workspace, asked),
         ["idle", ref asked @ ..] => live::idle::run(&workspace, asked),
+        ["lag"] => live::lag::run(),
         ["overhead", ref asked @ ..] => live::overhead::run(&workspace, asked),
         [] | ["help" | "--help" | "-h"] => {
             say(USAGE);

@@ -30,6 +30,7 @@ mod asked;
 /// that was never served is infinitely late. A run whose own generator was late or short of
 /// something is INVALID, and says why. Exit codes: 0 valid, 2 misuse or failure, 3 INVALID.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[command(after_help = "\
 Examples:
   forebay load --url http://localhost:8000 --synth evidence
@@ -131,10 +132,10 @@ pub(crate) struct Args {
     /// Ask for whole answers instead of streams
     #[arg(long, help_heading = "Requests")]
     no_stream: bool,
-    /// Leave out what only vLLM knows (min_tokens, ignore_eos)
+    /// Leave out what only vLLM knows: `min_tokens` and `ignore_eos`
     #[arg(long, help_heading = "Requests")]
     plain: bool,
-    /// Bound answers by max_completion_tokens instead of max_tokens
+    /// Bound answers by `max_completion_tokens` instead of `max_tokens`
     #[arg(long, help_heading = "Requests")]
     max_completion_tokens: bool,
     /// JSON object whose fields are added to every body

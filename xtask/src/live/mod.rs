@@ -8,6 +8,7 @@ mod arms;
 mod ask;
 pub(crate) mod engines;
 pub(crate) mod idle;
+pub(crate) mod lag;
 pub(crate) mod overhead;
 mod page;
 mod places;
