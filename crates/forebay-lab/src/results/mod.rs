@@ -7,6 +7,7 @@
 //! | [`Figures`] | the same for a tool that left only figures |
 //! | [`Results`] | either of them |
 //! | [`RunFolder`] | writes the folder of a run |
+//! | [`open`] | reads a run, ours or another tool's |
 //! | [`Summary`] | what its rows sum up to |
 
 mod about;
@@ -18,6 +19,7 @@ mod gather;
 mod micros;
 mod plan;
 mod quantiles;
+mod read;
 mod row;
 mod summary;
 
@@ -30,6 +32,7 @@ pub use folder::{
 };
 pub use gather::{GROUPS_MAX, OTHERS};
 pub use quantiles::Quantiles;
+pub use read::{DOCUMENT_BYTES_MAX, open};
 pub use row::{Attempt, Fault, Outcome, Row, Usage};
 pub use summary::{CompletedOnly, Conservation, Counts, Group, RetryAfter, Summary, TokenFigures};
 

@@ -1,4 +1,5 @@
 mod folder;
+mod read;
 mod summary;
 
 use std::fs;
