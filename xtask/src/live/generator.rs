@@ -182,7 +182,8 @@ impl Bench {
                 command.args(["--use-server-token-count", "--no-server-metrics"]);
                 command.args(["--no-gpu-telemetry", "--artifact-dir"]).arg(folder);
                 command.arg("--tokenizer").arg(&self.model);
-                command.env("HF_HUB_OFFLINE", "1").env("TRANSFORMERS_OFFLINE", "1");
+                // Told to stay off the network, it takes a folder for a name of the network's.
+                command.env_remove("HF_HUB_OFFLINE").env_remove("TRANSFORMERS_OFFLINE");
             }
         }
         command
