@@ -12,11 +12,13 @@
 //! | [`load`] | what does a live endpoint do with requests that come when they are due? |
 //! | [`live`] | which of several endpoints meets its criteria, and which does not? |
 //! | [`results`] | what did a live run leave behind, request by request? |
+//! | [`slo`] | which criteria follow from objectives that somebody has already? |
 //! | [`compare`] | which of two endpoints serves more of what is offered, and is it fit? |
 //! | [`stats`] | how sure is a figure, and how many more runs would decide? |
 //! | [`demo`] | how does a gateway under load look to a newcomer? |
 //! | [`drill`] | which way of routing meets its criteria, and which does not? |
 //! | [`report`] | what does that look like on paper? |
+//! | [`runbook`] | what does whoever is on call do when requests are refused in a storm? |
 //! | [`whole_file`] | how does a file appear whole or not at all? |
 
 pub mod compare;
@@ -30,8 +32,10 @@ pub mod presets;
 pub mod recording;
 pub mod report;
 pub mod results;
+pub mod runbook;
 pub mod scenario;
 pub mod simulate;
+pub mod slo;
 pub mod stats;
 pub mod trace;
 pub mod whole_file;

@@ -8,6 +8,8 @@ mod live;
 mod load;
 mod log;
 mod replay;
+mod report;
+mod runbook;
 mod scenario;
 mod serve;
 mod simulate;
@@ -38,6 +40,8 @@ enum Command {
     Trace(trace::Args),
     Replay(replay::Args),
     Explain(explain::Args),
+    Report(Box<report::Args>),
+    Runbook(runbook::Args),
 }
 
 fn main() -> ExitCode {
@@ -52,6 +56,8 @@ fn main() -> ExitCode {
         Command::Trace(args) => trace::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Runbook(args) => runbook::run(&args),
     };
     done.unwrap_or_else(|error| {
         talk::say(&format!("error: {error:#}"));

@@ -27,6 +27,20 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
+/// Text that Markdown leaves alone: names come from files that others wrote.
+pub fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '<' => out.push_str("&lt;"),
+            '*' | '_' | '`' | '[' | ']' | '\\' | '#' => out.extend(['\\', letter]),
+            '\n' | '\r' => out.push(' '),
+            _ => out.push(letter),
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::Escaped;

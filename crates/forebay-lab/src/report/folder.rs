@@ -10,8 +10,10 @@ use crate::whole_file::followed;
 
 /// The file that marks a folder as a report.
 pub(super) const MARKER: &str = "report.json";
-/// What the marker says it is.
+/// What the marker of a simulated drill's report says it is.
 pub(super) const KIND: &str = "forebay drill report";
+/// What that of a report of live results says.
+pub(super) const KIND_LIVE: &str = "forebay live report";
 
 /// Why a report could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -98,8 +100,10 @@ fn refuse_foreign(folder: &Path) -> Result<(), FolderError> {
     let foreign = || FolderError::Foreign(folder.to_owned());
     match fs::read_dir(folder) {
         Ok(mut entries) => {
+            let is_marked =
+                |text: &str, kind: &str| text.contains(&format!("\"kind\": \"{kind}\""));
             let ours = fs::read_to_string(folder.join(MARKER))
-                .is_ok_and(|text| text.contains(&format!("\"kind\": \"{KIND}\"")));
+                .is_ok_and(|text| is_marked(&text, KIND) || is_marked(&text, KIND_LIVE));
             if ours || entries.next().is_none() { Ok(()) } else { Err(foreign()) }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

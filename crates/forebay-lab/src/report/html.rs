@@ -68,8 +68,11 @@ impl Table {
     }
 
     fn column_is_figures(&self, column: usize) -> bool {
+        // A sentence may begin with a figure, and is none.
         let figure = |cell: &String| {
-            cell.starts_with(|first: char| first.is_ascii_digit() || "∞–−+±≤≥".contains(first))
+            cell.chars().count() < 25
+                && cell
+                    .starts_with(|first: char| first.is_ascii_digit() || "∞–−+±≤≥".contains(first))
         };
         let cells = || self.rows.iter().filter_map(|row| row.get(column));
         cells().count() > 0 && cells().all(figure)

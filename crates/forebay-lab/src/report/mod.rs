@@ -20,17 +20,23 @@ use crate::drill::digest;
 pub mod escape;
 pub mod figures;
 mod folder;
+mod frame;
 pub mod html;
+pub mod live;
 mod origin;
 mod page;
+mod sign_off;
 pub mod svg;
 #[cfg(test)]
 mod tests;
 mod verdicts;
+mod verify;
 
 pub use folder::{FolderError, check};
 pub use origin::Origin;
+pub use sign_off::{Agreed, Call, Person, SignOff, SignOffError};
 pub use verdicts::verdicts_json;
+pub use verify::{Verified, VerifyError, verify};
 
 /// Writes the report of a drill to a folder, all of it or nothing.
 pub fn write(drill: &Drill, origin: &Origin, folder: &Path) -> Result<(), FolderError> {

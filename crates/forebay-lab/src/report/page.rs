@@ -5,15 +5,13 @@ use std::fmt::Write as _;
 use super::Origin;
 use super::escape::Escaped;
 use super::figures::Figure;
+use super::frame::{command, contents, document, hashes, narrow, section, sentence_case};
 use super::html::{Table, list, paragraph};
-use super::svg;
 use crate::drill::Drill;
 use crate::drill::notation::{counted, listed, percent, three_digits};
 use crate::drill::row::Row;
 use crate::drill::table::notes;
 use crate::drill::verdict::Outcome;
-
-const CSS: &str = include_str!("page.css");
 
 /// The page of a report. `raw` are the hashes of its raw files.
 pub(super) fn page(
@@ -23,16 +21,12 @@ pub(super) fn page(
     raw: &[(String, String)],
 ) -> String {
     let claim = claim(drill);
-    let mut html = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n\
-         <style>\n{CSS}{}</style>\n</head>\n<body>\n<main>\n",
-        Escaped(&claim),
-        svg::CSS
-    );
+    let mut html = String::new();
     header(&mut html, drill, &claim);
-    contents(&mut html, figures);
+    let mut entries = vec![("verdicts", "Verdicts"), ("all-cells", "Every cell")];
+    entries.extend(figures.iter().map(|figure| (figure.id, figure.heading.as_str())));
+    entries.extend([("limits", "What this does not show"), ("repeat", "How to repeat it")]);
+    html.push_str(&contents(&entries));
     html.push_str(&section("verdicts", "Verdicts", &verdicts(drill)));
     html.push_str(&section("all-cells", "Every cell", &cells(drill)));
     for figure in figures {
@@ -40,8 +34,7 @@ pub(super) fn page(
     }
     html.push_str(&section("limits", "What this does not show", &list(&limits(drill))));
     html.push_str(&section("repeat", "How to repeat it", &repeat(drill, origin, raw)));
-    html.push_str("</main>\n</body>\n</html>\n");
-    html
+    document(&claim, &html)
 }
 
 /// The claim under test and whether it held, in one sentence.
@@ -79,25 +72,6 @@ fn header(html: &mut String, drill: &Drill, claim: &str) {
             if drill.replayed.is_some() { "and" } else { "of a" }
         ))
     );
-}
-
-fn contents(html: &mut String, figures: &[Figure]) {
-    let mut entries = vec![("verdicts", "Verdicts"), ("all-cells", "Every cell")];
-    entries.extend(figures.iter().map(|figure| (figure.id, figure.heading.as_str())));
-    entries.extend([("limits", "What this does not show"), ("repeat", "How to repeat it")]);
-    html.push_str("<nav aria-label=\"Contents\">\n<ol>\n");
-    for (id, title) in entries {
-        let _ = writeln!(html, "<li><a href=\"#{id}\">{}</a></li>", Escaped(title));
-    }
-    html.push_str("</ol>\n</nav>\n");
-}
-
-fn section(id: &str, title: &str, body: &str) -> String {
-    let title = Escaped(title);
-    format!(
-        "<section id=\"{id}\" aria-labelledby=\"{id}-h\">\n<h2 \
-         id=\"{id}-h\">{title}</h2>\n{body}</section>\n"
-    )
 }
 
 fn verdicts(drill: &Drill) -> String {
@@ -227,46 +201,9 @@ fn repeat(drill: &Drill, origin: &Origin, raw: &[(String, String)]) -> String {
     row("seeds", listed(&drill.design.seeds));
     row("runs", (drill.runs.len() + drill.varied.len()).to_string());
     html.push_str(&narrow(&table));
-    let mut files = Table::new(
+    html.push_str(&hashes(
         "SHA-256 of what was read and of the raw files beside this page.",
-        &["file", "SHA-256"],
-    );
-    for (name, hash) in origin.inputs.iter().chain(raw) {
-        files.row([name.clone(), hash.clone()]);
-    }
-    let _ = writeln!(html, "<div class=\"hashes\">{}</div>", files.html(&|_| false));
+        origin.inputs.iter().chain(raw),
+    ));
     html
-}
-
-/// A command whose options stay with their values where the line is broken.
-fn command(words: &[String]) -> String {
-    let mut html = String::new();
-    for (nth, word) in words.iter().enumerate() {
-        let option = word.starts_with("--");
-        let opened = nth > 0 && words[nth - 1].starts_with("--");
-        let gap = if nth == 0 { "" } else { " " };
-        let _ = match (option, opened) {
-            (true, false) => write!(html, "{gap}<span>{}", Escaped(word)),
-            (true, true) => write!(html, "</span>{gap}<span>{}", Escaped(word)),
-            (false, true) => write!(html, "{gap}{}</span>", Escaped(word)),
-            (false, false) => write!(html, "{gap}{}", Escaped(word)),
-        };
-    }
-    if words.last().is_some_and(|word| word.starts_with("--")) {
-        html.push_str("</span>");
-    }
-    html
-}
-
-/// A table as wide as its figures need.
-fn narrow(table: &Table) -> String {
-    format!("<div class=\"narrow\">{}</div>\n", table.html(&|_| false))
-}
-
-/// The first letter large, and a full stop at the end.
-fn sentence_case(text: &str) -> String {
-    let mut letters = text.chars();
-    let Some(first) = letters.next() else { return String::new() };
-    let rest = letters.as_str();
-    format!("{}{rest}{}", first.to_uppercase(), if rest.contains(' ') { "." } else { "" })
 }

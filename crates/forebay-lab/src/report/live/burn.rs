@@ -1,0 +1,68 @@
+//! Says how fast an arm would use up the budget of errors of each objective.
+
+use super::Live;
+use crate::compare::comparison::{ArmFigures, Group};
+use crate::slo::{Burn, Latency, Objective, WINDOW_DAYS};
+
+/// A sentence for each objective; without any, one for the share of good requests that the
+/// criteria ask for.
+pub(super) fn sentences(live: &Live<'_>, nth: usize, arm: &ArmFigures) -> Vec<String> {
+    let Some(objectives) = live.objectives else {
+        return of_criteria(live, arm).into_iter().collect();
+    };
+    let of = |objective: &Objective| {
+        let good = match objective.latency {
+            None => arm.all.completed_share.value,
+            Some((latency, ms)) => within(live, nth, latency, ms),
+        }?;
+        let burn = Burn::of(good, objective.target, objective.window_days);
+        let shown = |share| crate::drill::notation::percent(share);
+        Some(format!(
+            "{}: {} good of the offered against {}; {}",
+            objective.name,
+            shown(good),
+            shown(objective.target),
+            burn.said()
+        ))
+    };
+    objectives.list.iter().filter_map(of).collect()
+}
+
+/// The budget that the criteria leave on the share of good or of completed requests.
+fn of_criteria(live: &Live<'_>, arm: &ArmFigures) -> Option<String> {
+    let least = |key: &str| {
+        let canonical = live.criteria.canonical();
+        let line = canonical.lines().find(|line| line.starts_with(key))?.to_owned();
+        line.split(" = ").nth(1)?.trim().parse::<f64>().ok()
+    };
+    type Of = fn(&Group) -> Option<f64>;
+    let shares: [(&str, &str, Of); 2] = [
+        ("good_share_min", "good", |group| group.good_share.value),
+        ("completed_share_min", "completed", |group| group.completed_share.value),
+    ];
+    shares.into_iter().find_map(|(key, word, of)| {
+        let (target, seen) = (least(key)?, of(&arm.all)?);
+        let burn = Burn::of(seen, target, WINDOW_DAYS);
+        let percent = crate::drill::notation::percent;
+        Some(format!(
+            "{} {word} of the offered against {}; {}",
+            percent(seen),
+            percent(target),
+            burn.said()
+        ))
+    })
+}
+
+/// The share of the offered that kept within a latency; `None` where no request is known.
+fn within(live: &Live<'_>, nth: usize, latency: Latency, ms: f64) -> Option<f64> {
+    let (mut offered, mut good) = (0_u64, 0_u64);
+    for row in live.rows(nth) {
+        let seen = match latency {
+            Latency::Ttft => row.ttft(),
+            Latency::E2e => row.e2e(),
+        };
+        offered += 1;
+        good += u64::from(seen.is_some_and(|seen| seen.as_millis_f64() <= ms));
+    }
+    (offered > 0).then(|| good as f64 / offered as f64)
+}

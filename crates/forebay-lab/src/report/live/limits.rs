@@ -1,0 +1,114 @@
+//! Says what these results do not show, as far as they themselves tell.
+
+use std::collections::BTreeSet;
+
+use super::Live;
+use super::sections::blocks;
+use crate::drill::notation::listed;
+use crate::results::{About, Results};
+
+/// Fewer blocks than this say little of the spread between days.
+const BLOCKS_FEW: usize = 6;
+
+/// A sentence for each limit, those of these inputs first.
+pub(super) fn sentences(live: &Live<'_>) -> Vec<String> {
+    let mut all = Vec::new();
+    of_runs(live, &mut all);
+    of_blocks(live, &mut all);
+    all.extend(live.comparison.notes.iter().cloned());
+    all.push(
+        "Other traffic than this: the load is the one that is named above. Longer prompts, other \
+         hours, more tenants or another mix of classes are other experiments."
+            .to_owned(),
+    );
+    all.push(
+        "Whether the answers were right: no answer was read, only timed and counted.".to_owned(),
+    );
+    all.push(
+        "What users do when they are refused: programs retry as the clients here did, and people \
+         go away."
+            .to_owned(),
+    );
+    all
+}
+
+fn of_runs(live: &Live<'_>, all: &mut Vec<String>) {
+    let mut say = |is_so: &dyn Fn(&About) -> bool, what: &str| {
+        let arms = live
+            .arms
+            .iter()
+            .filter(|arm| arm.runs.iter().any(|block| is_so(block.results.about())));
+        let labels: Vec<&str> = arms.map(|arm| arm.label.as_str()).collect();
+        if !labels.is_empty() {
+            all.push(format!("{}: {what}", listed(&labels)));
+        }
+    };
+    say(
+        &|about| about.is_closed_loop,
+        "arrivals waited for answers (closed loop), so a slow target was offered less, and the \
+         queueing that users would meet is hidden.",
+    );
+    say(
+        &|about| !about.is_valid(),
+        "some runs are INVALID, since the generator itself was at its limit; no figure counts them.",
+    );
+    say(
+        &|about| about.was_interrupted,
+        "a run was stopped before its plan was done; what was not sent is in its own bucket.",
+    );
+    say(
+        &|about| about.generator.is_none(),
+        "the tool that measured does not say how late it was itself; its lateness may be taken for \
+         the target's.",
+    );
+    say(
+        &|about| about.targets.iter().any(|target| is_local(target)),
+        "the target ran on the machine that measured: no network lies between, and both share its \
+         processors.",
+    );
+    say(
+        &|about| about.targets.iter().chain([&about.model]).any(|it| it.contains("simulated")),
+        "the engines are simulated: they rank policies, and promise nothing about real ones.",
+    );
+    let figures = live
+        .arms
+        .iter()
+        .filter(|arm| arm.runs.iter().any(|block| matches!(block.results, Results::Figures(_))));
+    let figures: Vec<&str> = figures.map(|arm| arm.label.as_str()).collect();
+    if !figures.is_empty() {
+        all.push(format!(
+            "{}: only figures of another tool are known, and they are over completed requests; \
+             what they say of all that were offered are bounds, and who was refused is unknown.",
+            listed(&figures)
+        ));
+    }
+    let targets: BTreeSet<&String> = live
+        .arms
+        .iter()
+        .flat_map(|arm| arm.runs.iter().flat_map(|block| &block.results.about().targets))
+        .collect();
+    if targets.len() == 1 {
+        all.push(
+            "One target at one place was measured: other regions and other days may differ."
+                .to_owned(),
+        );
+    }
+}
+
+fn of_blocks(live: &Live<'_>, all: &mut Vec<String>) {
+    for arm in &live.comparison.arms {
+        if arm.blocks.count > 0 && (arm.blocks.count < BLOCKS_FEW || arm.blocks.is_cut) {
+            all.push(format!(
+                "{}: {} show little of the spread between days; intervals are no wider than what \
+                 they saw.",
+                arm.label,
+                blocks(arm)
+            ));
+        }
+    }
+}
+
+/// Whether a target is the machine itself.
+fn is_local(target: &str) -> bool {
+    ["//127.", "//localhost", "//[::1]"].iter().any(|host| target.contains(host))
+}

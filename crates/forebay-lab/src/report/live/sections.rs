@@ -1,0 +1,243 @@
+//! Writes the parts of the page that are tables and sentences.
+
+use super::Live;
+use crate::compare::comparison::LatencyFigures;
+use crate::drill::notation::{aligned_ms, counted, percent, three_digits};
+use crate::report::escape::Escaped;
+use crate::report::frame::{command, hashes, narrow, sentence_case};
+use crate::report::html::{Table, list, paragraph};
+
+/// The verdict on each arm, and what to take home.
+pub(super) fn verdicts(live: &Live<'_>) -> String {
+    let mut table = Table::new(
+        "GO: every criterion holds. NO-GO: one does not. INCONCLUSIVE: more blocks must decide.",
+        &["arm", "verdict", "why"],
+    );
+    let arms = &live.comparison.arms;
+    for (nth, arm) in arms.iter().enumerate() {
+        let tested = if nth + 1 == arms.len() { " (under test)" } else { "" };
+        let outcome = arm.outcome.0.to_string();
+        table.row([format!("{}{tested}", arm.label), outcome, sentence_case(&arm.reason)]);
+    }
+    let marked = |row: &[String]| row[0].ends_with("(under test)");
+    table.html(&marked) + &list(&live.comparison.summary)
+}
+
+/// How each criterion fared, and the hash of all.
+pub(super) fn criteria(live: &Live<'_>) -> String {
+    let mut table = Table::new(
+        "Each criterion as it was written down, and what was seen of it over all offered.",
+        &["criterion", "arm", "state", "seen", "more blocks needed"],
+    );
+    for arm in &live.comparison.arms {
+        for finding in &arm.findings {
+            let more = finding.blocks_more.map_or("–".to_owned(), |more| more.to_string());
+            table.row([
+                finding.criterion.clone(),
+                arm.label.clone(),
+                finding.state.to_owned(),
+                finding.seen.said.clone(),
+                more,
+            ]);
+        }
+    }
+    let mut html = table.html(&|row| row[2] == "fails");
+    if let Some(objectives) = live.objectives {
+        html.push_str(&paragraph(
+            "The criteria were made from a file of objectives. Not taken over from it:",
+        ));
+        html.push_str(&list(&objectives.unmapped));
+    }
+    html.push_str(&format!(
+        "<pre><code>{}</code></pre>\n<p class=\"hash\">SHA-256 of the criteria in canonical form: \
+         <code>{}</code></p>\n",
+        Escaped(&live.criteria.canonical()),
+        live.criteria.hash()
+    ));
+    html
+}
+
+/// All latencies, over all that were offered and over the survivors.
+pub(super) fn latencies(live: &Live<'_>) -> String {
+    let mut table = Table::new(
+        "Latencies. Over all offered, a quantile that the unserved reach is undefined. Survivors \
+         are no basis for comparing arms that serve different requests.",
+        &["arm", "latency", "over", "p50", "p90", "p99", "mean"],
+    );
+    for arm in &live.comparison.arms {
+        for latency in &arm.all.latencies {
+            let LatencyFigures { metric, offered, survivors, survivors_mean } = latency;
+            let title = match *metric {
+                "ttft_ms" => "TTFT",
+                "itl_ms" => "ITL",
+                _ => "whole",
+            };
+            for (over, of, mean) in [
+                ("all offered", offered, "–"),
+                ("survivors", survivors, survivors_mean.said.as_str()),
+            ] {
+                let said = [&of.p50, &of.p90, &of.p99].map(|estimate| estimate.said.clone());
+                let head = [arm.label.clone(), title.to_owned(), over.to_owned()];
+                table.row(head.into_iter().chain(said).chain([mean.to_owned()]));
+            }
+        }
+    }
+    table.html(&|_| false)
+}
+
+/// Amplification, wasted work and recovery.
+pub(super) fn cost(live: &Live<'_>) -> String {
+    let mut table = Table::new(
+        "What refusals and retries cost: amplification is attempts divided by requests.",
+        &[
+            "arm",
+            "completed/s",
+            "amplification",
+            "refused attempts",
+            "refused after waiting ≥ 1 s",
+            "prompt tokens wasted",
+            "output tokens wasted",
+            "waited for nothing",
+        ],
+    );
+    let mut recovered = Vec::new();
+    for arm in &live.comparison.arms {
+        let wasted = arm.wasted;
+        let of = |pick: &dyn Fn(crate::compare::comparison::Wasted) -> String| {
+            wasted.map_or("–".to_owned(), pick)
+        };
+        table.row([
+            arm.label.clone(),
+            arm.completed_per_s.said.clone(),
+            arm.amplification.map_or("–".to_owned(), three_digits),
+            of(&|wasted| wasted.refused_attempts.to_string()),
+            of(&|wasted| wasted.refused_after_waiting.to_string()),
+            of(&|wasted| wasted.prompt_tokens.to_string()),
+            of(&|wasted| format!("{} ({})", wasted.output_tokens, percent(wasted.output_share))),
+            of(&|wasted| format!("{} s", three_digits(wasted.waited_s))),
+        ]);
+        if let Some(recovery) = &arm.recovery {
+            recovered.push(format!("{}: {}", arm.label, recovery.said));
+        }
+    }
+    table.html(&|_| false) + &if recovered.is_empty() { String::new() } else { list(&recovered) }
+}
+
+/// Refusals as the server counts them beside what clients saw; `None` where nobody asked it.
+pub(super) fn server(live: &Live<'_>) -> Option<String> {
+    let mut table = Table::new(
+        "Attempts refused, as counted on both sides. They must be equal: else something between \
+         the two refuses, or retries.",
+        &["arm", "by the server", "seen by clients", "equal"],
+    );
+    for arm in &live.comparison.arms {
+        let Some(counted) = live.counted_by_server.get(&arm.label) else { continue };
+        let seen = arm.wasted.map(|wasted| wasted.refused_attempts);
+        let equal = match seen {
+            Some(seen) if seen == *counted => "yes",
+            Some(_) => "no",
+            None => "unknown",
+        };
+        table.row([
+            arm.label.clone(),
+            counted.to_string(),
+            seen.map_or("–".to_owned(), |seen| seen.to_string()),
+            equal.to_owned(),
+        ]);
+    }
+    (!table.rows.is_empty()).then(|| narrow(&table))
+}
+
+/// What the generator saw of itself in each run.
+pub(super) fn generator(live: &Live<'_>) -> String {
+    let mut table = Table::new(
+        "One row a run. A run whose generator was late, starved or out of sockets is INVALID, and \
+         no figure counts it.",
+        &[
+            "run",
+            "arm",
+            "valid",
+            "lag p50",
+            "p99",
+            "max",
+            "in flight",
+            "connections",
+            "CPU pressure",
+            "steal",
+        ],
+    );
+    let mut reasons = Vec::new();
+    for arm in live.arms {
+        for block in &arm.runs {
+            let about = block.results.about();
+            for invalid in &about.invalid {
+                reasons
+                    .push(format!("{}: INVALID, {}: {}", block.from, invalid.reason, invalid.what));
+            }
+            let valid = if about.is_valid() { "yes" } else { "INVALID" };
+            let head = [block.from.clone(), arm.label.clone(), valid.to_owned()];
+            let share = |share: Option<f64>| share.map_or("–".to_owned(), percent);
+            let rest = about.generator.map_or([const { String::new() }; 7], |it| {
+                [
+                    aligned_ms(it.lag_ms_p50),
+                    aligned_ms(it.lag_ms_p99),
+                    aligned_ms(it.lag_ms_max),
+                    it.in_flight_max_seen.to_string(),
+                    it.connections.to_string(),
+                    share(it.cpu_pressure),
+                    share(it.steal),
+                ]
+            });
+            let rest = rest.map(|cell| if cell.is_empty() { "–".to_owned() } else { cell });
+            table.row(head.into_iter().chain(rest));
+        }
+    }
+    let html = table.html(&|row| row[2] == "INVALID");
+    if reasons.is_empty() { html } else { html + &list(&reasons) }
+}
+
+/// The command, the runs, versions, seeds and hashes.
+pub(super) fn repeat(live: &Live<'_>, raw: &[(String, String)]) -> String {
+    let comparison = live.comparison;
+    let mut html = format!("<pre><code>{}</code></pre>\n", command(&live.origin.words));
+    let mut table = Table::new("What these figures were made of.", &["what", "value"]);
+    let mut row = |what: &str, value: String| table.row([what.to_owned(), value]);
+    row("program", live.origin.version.clone());
+    row("seed of every resample", comparison.seed.to_string());
+    row("resamples", comparison.resamples.to_string());
+    row("confidence", percent(comparison.confidence));
+    html.push_str(&narrow(&table));
+    let mut runs = Table::new(
+        "The runs. Equal plans offered the same requests at the same moments.",
+        &["run", "arm", "measured by", "target", "model", "offered", "seed", "plan", "repeat"],
+    );
+    for arm in live.arms {
+        for block in &arm.runs {
+            let about = block.results.about();
+            let plan = about.plan.as_deref().map_or("–", |plan| plan.get(..12).unwrap_or(plan));
+            runs.row([
+                block.from.clone(),
+                arm.label.clone(),
+                about.tool.clone(),
+                about.targets.join(", "),
+                about.model.clone(),
+                about.workload.clone(),
+                about.seed.to_string(),
+                plan.to_owned(),
+                about.repeat.clone(),
+            ]);
+        }
+    }
+    html.push_str(&runs.html(&|_| false));
+    html.push_str(&hashes(
+        "SHA-256 of what was read and of the raw files beside this page.",
+        live.origin.inputs.iter().chain(raw),
+    ));
+    html
+}
+
+/// How the blocks of an arm were made, in a few words.
+pub(super) fn blocks(arm: &crate::compare::comparison::ArmFigures) -> String {
+    let many = counted(arm.blocks.count, "block");
+    if arm.blocks.is_cut { format!("{many} cut from one run") } else { many }
+}

@@ -1,0 +1,217 @@
+//! Holds a report's folder to the hashes of its manifest: nothing changed, lost or put in since.
+//!
+//! Whoever can change a file can change the manifest too. So the manifest's own hash, the *seal*, is
+//! what goes beside a signature, on paper or in a ticket: it is of one report only.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::folder::{KIND, KIND_LIVE, MARKER};
+use crate::drill::digest;
+
+/// What a folder came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// The SHA-256 of `report.json`, in hexadecimal.
+    pub seal: String,
+    /// How many files the manifest names.
+    pub files: usize,
+    /// Files that are not what they were.
+    pub changed: Vec<String>,
+    /// Files that are not there any more.
+    pub missing: Vec<String>,
+    /// What was not there when the report was written.
+    pub added: Vec<String>,
+}
+
+impl Verified {
+    /// Whether all is as it was.
+    pub fn holds(&self) -> bool {
+        self.changed.is_empty() && self.missing.is_empty() && self.added.is_empty()
+    }
+
+    /// A line for each file that is not as it was.
+    pub fn faults(&self) -> Vec<String> {
+        let lines = |what: &str, names: &[String]| -> Vec<String> {
+            names.iter().map(|name| format!("{what}: {name}")).collect()
+        };
+        let all = [("changed", &self.changed), ("missing", &self.missing), ("added", &self.added)];
+        all.into_iter().flat_map(|(what, names)| lines(what, names)).collect()
+    }
+}
+
+/// Why a folder cannot be verified: it is no report, or can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    /// It is no report.
+    #[error(
+        "{}: {what}\nhint: name a folder that `forebay report`, or `forebay drill --out`, wrote",
+        .folder.display()
+    )]
+    NoReport {
+        /// The folder.
+        folder: PathBuf,
+        /// What says so.
+        what: String,
+    },
+    /// A file can't be read.
+    #[error("{}: {said}\nhint: see that it may be read", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        said: io::Error,
+    },
+}
+
+#[derive(Deserialize)]
+struct Manifest {
+    kind: String,
+    files: Vec<Named>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+    sha256: String,
+}
+
+/// Compares the folder with its manifest.
+pub fn verify(folder: &Path) -> Result<Verified, VerifyError> {
+    let no_report = |what: String| VerifyError::NoReport { folder: folder.to_owned(), what };
+    let marker = folder.join(MARKER);
+    let text = fs::read(&marker).map_err(|said| match said.kind() {
+        io::ErrorKind::NotFound => no_report(format!("there is no {MARKER}")),
+        io::ErrorKind::NotADirectory => no_report("it is no folder".to_owned()),
+        _ => VerifyError::Unreadable { path: marker.clone(), said },
+    })?;
+    let manifest: Manifest = serde_json::from_slice(&text)
+        .map_err(|error| no_report(format!("its {MARKER} is no manifest: {error}")))?;
+    if manifest.kind != KIND && manifest.kind != KIND_LIVE {
+        return Err(no_report(format!("its {MARKER} is of another kind")));
+    }
+    // A name with a folder in it is none of ours, and might lead anywhere.
+    if let Some(odd) = manifest.files.iter().find(|file| !is_plain(&file.name)) {
+        return Err(no_report(format!("its {MARKER} names {:?}", odd.name)));
+    }
+    let seal = digest::of_bytes(&text);
+    let mut verified = Verified { seal, files: manifest.files.len(), ..Verified::default() };
+    for file in &manifest.files {
+        let path = folder.join(&file.name);
+        match digest::of_file(&path) {
+            Ok(hash) if hash == file.sha256 => {}
+            Ok(_) => verified.changed.push(file.name.clone()),
+            Err(said) if said.kind() == io::ErrorKind::NotFound => {
+                verified.missing.push(file.name.clone());
+            }
+            // What is a folder now is no longer the file that it was.
+            Err(said) if said.kind() == io::ErrorKind::IsADirectory => {
+                verified.changed.push(file.name.clone());
+            }
+            Err(said) => return Err(VerifyError::Unreadable { path, said }),
+        }
+    }
+    let known: BTreeSet<&str> = manifest.files.iter().map(|file| file.name.as_str()).collect();
+    verified.added = others(folder, &known)?;
+    Ok(verified)
+}
+
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\'])
+}
+
+/// What lies in the folder beside its manifest and the files that it names.
+fn others(folder: &Path, known: &BTreeSet<&str>) -> Result<Vec<String>, VerifyError> {
+    let unreadable = |said| VerifyError::Unreadable { path: folder.to_owned(), said };
+    let mut others = Vec::new();
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        let name = entry.map_err(unreadable)?.file_name().to_string_lossy().into_owned();
+        if name != MARKER && !known.contains(name.as_str()) {
+            others.push(name);
+        }
+    }
+    others.sort();
+    Ok(others)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
+    use super::super::{Origin, write};
+    use super::{VerifyError, verify};
+    use crate::drill::{ARMS, fake};
+
+    /// A report of a simulated drill in a folder of this test's own.
+    fn report(name: &str) -> PathBuf {
+        let folder =
+            std::env::temp_dir().join(format!("forebay-{}-verify-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        let origin =
+            Origin { words: Vec::new(), version: "forebay 0.1.0".to_owned(), inputs: Vec::new() };
+        write(&fake::drill(&[2], 1, &ARMS[..2]), &origin, &folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_report_is_as_it_was_until_somebody_changes_loses_or_adds_a_file() {
+        let folder = report("changed");
+        let whole = verify(&folder).unwrap();
+        assert!(whole.holds() && whole.files >= 4 && whole.seal.len() == 64, "{whole:?}");
+        let page = folder.join("index.html");
+        let text = fs::read_to_string(&page).unwrap();
+        fs::write(&page, text.replace("GO", "go")).unwrap();
+        fs::remove_file(folder.join("criteria.toml")).unwrap();
+        fs::write(folder.join("note.txt"), "I was never here").unwrap();
+        let found = verify(&folder).unwrap();
+        assert!(!found.holds());
+        assert_eq!(
+            found.faults(),
+            ["changed: index.html", "missing: criteria.toml", "added: note.txt"]
+        );
+        assert_eq!(found.seal, whole.seal);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_manifest_that_was_mended_has_another_seal() {
+        let folder = report("mended");
+        let before = verify(&folder).unwrap();
+        let marker = folder.join("report.json");
+        let text = fs::read_to_string(&marker).unwrap();
+        fs::write(&marker, text.replace("NO-GO", "GO")).unwrap();
+        let after = verify(&folder).unwrap();
+        assert!(after.holds());
+        assert_ne!(after.seal, before.seal);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_report_is_told_with_a_remedy() {
+        let folder = report("none");
+        let told = |text: Option<&str>| {
+            match text {
+                Some(text) => fs::write(folder.join("report.json"), text).unwrap(),
+                None => fs::remove_file(folder.join("report.json")).unwrap(),
+            }
+            let error = verify(&folder).unwrap_err();
+            assert!(matches!(error, VerifyError::NoReport { .. }));
+            let said = error.to_string();
+            assert!(said.contains("\nhint: "), "{said}");
+            said
+        };
+        assert!(told(Some("{}")).contains("is no manifest"));
+        let other = r#"{"kind": "invoice", "files": []}"#;
+        assert!(told(Some(other)).contains("of another kind"));
+        let outside = r#"{"kind": "forebay drill report",
+            "files": [{"name": "../secret", "sha256": ""}]}"#;
+        assert!(told(Some(outside)).contains(r#"names "../secret""#));
+        assert!(told(None).contains("there is no report.json"));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,84 @@
+//! Writes what to do in a storm of refusals: `forebay runbook`.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use forebay_gateway::config::Config;
+use forebay_lab::compare::{self, Options};
+use forebay_lab::drill::criteria::Criteria;
+use forebay_lab::report::{SignOff, live};
+use forebay_lab::runbook::{Normal, Runbook, Settings};
+use forebay_lab::whole_file::{WholeFile, apart};
+use forebay_service::text_file;
+
+use crate::talk::say;
+
+/// Writes a runbook for storms of 503, for one configuration and its results.
+///
+/// Without --config it is for any gateway; without --results it doesn't say what normal looks like.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example: forebay runbook --config forebay.toml --results report --out RUNBOOK.md")]
+pub(crate) struct Args {
+    /// The gateway's file, as `forebay serve` reads it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// What was measured: a report's folder, its comparison.json, or a folder of `forebay load`
+    #[arg(long, value_name = "PATH")]
+    results: Vec<PathBuf>,
+    /// Who decides, what was agreed, and when to call whom
+    #[arg(long, value_name = "FILE")]
+    sign_off: Option<PathBuf>,
+    /// Write it to this file
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let inputs: Vec<&Path> = [&args.config, &args.sign_off]
+        .into_iter()
+        .flatten()
+        .chain(&args.results)
+        .map(PathBuf::as_path)
+        .collect();
+    apart(&[("--out", args.out.clone())], &inputs)?;
+    let settings = match &args.config {
+        Some(file) => {
+            let shown = Config::load(file)?.shown();
+            Some(Settings::of_shown(&shown).context("what a configuration shows is TOML")?)
+        }
+        None => None,
+    };
+    let mut normal = Vec::new();
+    for path in &args.results {
+        normal.extend(measured(path)?);
+    }
+    let sign_off = args.sign_off.as_deref().map(SignOff::load).transpose()?;
+    let text = Runbook { settings, normal, sign_off }.markdown();
+    let mut out = WholeFile::create(&args.out)?;
+    out.write_all(text.as_bytes())
+        .with_context(|| format!("{} can't be written", args.out.display()))?;
+    out.finish()?;
+    say(&format!("runbook: {}", args.out.display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What was measured, from a comparison or from a run.
+fn measured(path: &Path) -> anyhow::Result<Vec<Normal>> {
+    let comparison = if path.is_dir() { path.join("comparison.json") } else { path.to_owned() };
+    if comparison.is_file() {
+        let text = text_file::read(&comparison)?;
+        let json = serde_json::from_str(&text).ok();
+        return json.as_ref().and_then(Normal::of_json).with_context(|| {
+            format!(
+                "{}: no comparison\nhint: name the folder of a report, or of a run",
+                comparison.display()
+            )
+        });
+    }
+    let (arms, _) = live::arms(&[path.display().to_string()])?;
+    let comparison = compare::compare(&arms, &Criteria::built_in(), &Options::default())?;
+    Ok(Normal::of(&comparison))
+}
