@@ -7,6 +7,7 @@ pub(crate) mod agree;
 mod arms;
 mod ask;
 pub(crate) mod engines;
+pub(crate) mod generator;
 pub(crate) mod idle;
 pub(crate) mod lag;
 pub(crate) mod overhead;
