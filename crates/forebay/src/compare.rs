@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         named.map(|(nth, result)| compare::read(result, label(nth))).collect::<Result<_, _>>()?;
     let options = Options { seed: args.seed, resamples: args.resamples, ..Options::default() };
     let comparison = compare::compare(&arms, &criteria, &options)?;
-    let json = serde_json::to_string_pretty(&comparison)? + "\n";
+    let json = comparison.json();
     if let Some(file) = &args.out {
         let mut out = WholeFile::create(file)?;
         out.write_all(json.as_bytes())?;
