@@ -1,5 +1,6 @@
 //! The forebay program.
 
+mod compare;
 mod demo;
 mod drill;
 mod engine;
@@ -33,6 +34,7 @@ enum Command {
     Demo(demo::Args),
     Serve(serve::Args),
     Drill(drill::Args),
+    Compare(compare::Args),
     Load(load::Args),
     Simulate(simulate::Args),
     Engine(engine::Args),
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Drill(args) => drill::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Load(args) => load::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Engine(args) => engine::run(&args),

@@ -245,7 +245,7 @@ fn verdict(findings: &[Finding], blocks: usize, confidence: f64) -> (Outcome, St
         return (Outcome::NoGo, listed(&told));
     }
     if open.is_empty() {
-        let told: Vec<String> = findings.iter().map(|finding| held(finding)).collect();
+        let told: Vec<String> = findings.iter().map(held).collect();
         let over = crate::drill::notation::counted(blocks, "block");
         return (Outcome::Go, format!("with {sure} confidence over {over}: {}", listed(&told)));
     }

@@ -174,7 +174,11 @@ impl Difference {
 
 /// One less the other, where two infinite ones are alike.
 pub fn less(one: f64, other: f64) -> f64 {
-    if one.is_infinite() && one == other { 0.0 } else { one - other }
+    if one.is_infinite() && other.is_infinite() && one.signum() * other.signum() > 0.0 {
+        0.0
+    } else {
+        one - other
+    }
 }
 
 /// A size that both figures are of, to tell near from far.

@@ -101,9 +101,9 @@ impl Search {
         let blocks_max = self.bounds.blocks_max;
         let tried = self.current(rate);
         if passed {
-            tried.passed += 1
+            tried.passed += 1;
         } else {
-            tried.missed += 1
+            tried.missed += 1;
         }
         tried.decided = decided(tried.passed, tried.missed, alpha);
         let is_over = tried.passed + tried.missed >= blocks_max;
@@ -308,9 +308,9 @@ mod tests {
             let (mut passed, mut missed) = (0, 0);
             (0..200).any(|_| {
                 if rng.unit() < 0.5 {
-                    passed += 1
+                    passed += 1;
                 } else {
-                    missed += 1
+                    missed += 1;
                 }
                 decided(passed, missed, 0.05) != Decided::Open
             })
