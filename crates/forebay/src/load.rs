@@ -10,8 +10,8 @@ use anyhow::{Context, anyhow, bail};
 use clap::ValueEnum;
 use forebay_lab::load::arrivals::{Process, Rate, Think};
 use forebay_lab::load::{
-    Bodies, Calibration, Ended, Form, ProbeError, Settings, Survey, View, Words, Workload, conduct,
-    only_model, probe, raise_descriptors, repeat, table,
+    Bodies, Calibration, Ended, Form, ProbeError, Settings, Survey, Tokenizer, View, Words,
+    Workload, conduct, only_model, probe, raise_descriptors, repeat, table,
 };
 use forebay_lab::results::{About, FolderOptions, RunFolder, SCHEMA};
 use forebay_lab::simulate::Client;
@@ -118,6 +118,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TOKENS", help_heading = "Requests", requires = "prefixes")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     prefix_tokens: Option<u32>,
+    /// Folder with the model's tokenizer.json, for prompts of exactly their tokens
+    ///
+    /// Only in a build with the feature `tokenizer`; lengths are calibrated by probes otherwise.
+    #[arg(long, value_name = "DIR", help_heading = "Requests")]
+    tokenizer: Option<PathBuf>,
     /// Do not learn from probes how many tokens a word is
     ///
     /// Words are taken for a token each, which is exact for `forebay engine`.
@@ -241,6 +246,9 @@ async fn offered(args: &Args, offer: Offer) -> anyhow::Result<ExitCode> {
     };
     let bodies = Bodies::new(&args.ask(&model)?).with_salt(args.salt);
     let bodies = calibrated(args, bodies, &settings, &mut notes).await?;
+    if survey.requests.is_some() {
+        notes.extend(workload.sent(&bodies)?.notes());
+    }
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let started_unix_ms = u64::try_from(started.as_millis()).unwrap_or(u64::MAX);
     let options = FolderOptions { started_unix_ms, aiperf: !args.no_aiperf };
@@ -291,11 +299,24 @@ async fn calibrated(
     settings: &Settings,
     notes: &mut Vec<String>,
 ) -> anyhow::Result<Bodies> {
+    let words = match &args.tokenizer {
+        Some(folder) => Some(Tokenizer::open(folder)?.words()?),
+        None => (!args.no_calibration).then(Words::common),
+    };
+    let bodies = words.into_iter().fold(bodies, Bodies::with_words);
     if args.no_calibration {
         return Ok(bodies);
     }
-    let bodies = bodies.with_words(Words::common());
     match probe(&bodies, settings).await {
+        Ok(found) if args.tokenizer.is_some() => {
+            let found = found.of_single_tokens()?;
+            notes.push(format!(
+                "prompts have exactly their tokens by the tokenizer: one a word, and {:.0} around \
+                 them by the target's count",
+                found.overhead
+            ));
+            Ok(bodies.with_calibration(found))
+        }
         Ok(found) => {
             let Calibration { per_word, overhead, error } = found;
             notes.push(format!(

@@ -204,9 +204,9 @@ fn bounded(spreads: &[(Spread, f64)], q: f64) -> Bounds {
     let reaches =
         |of: fn((f64, f64)) -> f64| values.iter().copied().find(|value| enough(of(share(*value))));
     let high = reaches(|(low, _)| low).unwrap_or(f64::INFINITY);
-    // Just below a value the most that may lie there is what the value before it allows.
-    let least = values.iter().position(|value| enough(share(*value).1));
-    let low = least.map_or(f64::INFINITY, |place| values[place]);
+    // A percentile lies at its value and not below: what may lie below it falls short of its share.
+    let least = values.iter().copied().find(|value| share(*value).1 > q + 1e-9);
+    let low = least.unwrap_or(f64::INFINITY);
     Bounds { low: low.min(high), high }
 }
 

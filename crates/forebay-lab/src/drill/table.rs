@@ -166,7 +166,7 @@ fn gaps(drill: &Drill, rows: &[Row]) -> Option<String> {
 
 /// Adds the words of a text in lines of at most [`WIDTH`] columns, each after the same indent. A
 /// figure stays with its unit, and `N = 2` stays together.
-fn wrapped(text: &mut String, words: &str, indent: &str) {
+pub(crate) fn wrapped(text: &mut String, words: &str, indent: &str) {
     let mut column = 0;
     let mut words = words.split_whitespace().peekable();
     while let Some(word) = words.next() {

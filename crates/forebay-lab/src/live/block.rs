@@ -17,7 +17,7 @@ use super::error::LiveError;
 use super::pages::{Change, Page};
 use super::requests;
 use super::start::{Fleet, Running, get, read_page, reset};
-use crate::load::{self, Ask, Bodies, Form, Planned, Retry, Settings};
+use crate::load::{self, Ask, Bodies, Form, Planned, Retry, Settings, Words};
 use crate::results::{About, Outcome, Row, Run};
 use crate::trace::TraceRequest;
 
@@ -90,6 +90,8 @@ pub(super) struct Setting<'a> {
     pub(super) arm: &'a Arm,
     pub(super) fleet: &'a Fleet,
     pub(super) requests: &'a requests::Block,
+    /// What prompts are made of.
+    pub(super) words: &'a Words,
     /// Where logs and configurations of the arm go.
     pub(super) logs: &'a Path,
 }
@@ -180,7 +182,7 @@ impl Setting<'_> {
     fn planned<'p>(&self, requests: &'p [TraceRequest]) -> impl Iterator<Item = Planned> + 'p {
         let load = &self.design.load;
         let model = self.arm.model.as_ref().unwrap_or(&load.model);
-        let bodies = Bodies::new(&Ask::new(model, load.form, true));
+        let bodies = Bodies::new(&Ask::new(model, load.form, true)).with_words(self.words.clone());
         let mut turns: BTreeMap<u64, u32> = BTreeMap::new();
         (0..).zip(requests).map(move |(nth, request)| {
             let turn = request.session.map_or(0, |session| {

@@ -55,6 +55,9 @@ pub struct Load {
     pub model: String,
     /// Which endpoint is asked.
     pub form: Form,
+    /// The folder of the model's tokenizer: prompts are then made of words that are one token each
+    /// for it. Without it they are so for `forebay engine` only.
+    pub tokenizer: Option<PathBuf>,
     /// How clients take refusals.
     pub retry: Client,
     /// Requests ahead of each block that no figure counts.

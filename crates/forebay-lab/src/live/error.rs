@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::process::ProcessError;
 use crate::compare::CompareError;
-use crate::load::TargetError;
+use crate::load::{TargetError, TokenizerError};
 use crate::results::ResultsError;
 use crate::simulate::SimulateError;
 use crate::trace::TraceError;
@@ -40,6 +40,9 @@ pub enum LiveError {
     /// Somewhere nothing can be asked.
     #[error(transparent)]
     Target(#[from] TargetError),
+    /// The tokenizer can't be used.
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
     /// The trace can't be read.
     #[error(transparent)]
     Trace(#[from] TraceError),

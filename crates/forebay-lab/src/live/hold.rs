@@ -15,6 +15,7 @@ use super::start::Fleet;
 use crate::compare::{self, Comparison};
 use crate::drill::digest;
 use crate::drill::verdict::Outcome;
+use crate::load::{Tokenizer, Words};
 use crate::results::{FolderOptions, Results, RunFolder};
 use crate::stats::looks;
 
@@ -111,10 +112,15 @@ pub async fn hold(
     let copy = out.join(DESIGN_FILE);
     let text = fs::read(&design.file).map_err(unwritable(&design.file))?;
     fs::write(&copy, text).map_err(unwritable(&copy))?;
+    let words = match &design.load.tokenizer {
+        None => Words::letters(),
+        Some(folder) => Tokenizer::open(folder)?.words()?,
+    };
     let mut drill = Drill { design, cells: Vec::new(), was_interrupted: false };
     for cell in drill.design.cells() {
         let mut done = CellDone::empty(cell, drill.design.arms.len());
-        let mut holder = Holder { design: &drill.design, out, logs: &logs, tell: &mut tell };
+        let mut holder =
+            Holder { design: &drill.design, out, logs: &logs, words: &words, tell: &mut tell };
         let ended = holder.cell(&mut done, stop.as_mut()).await;
         // What was measured before a fault is kept on disk, and the fault ends the drill.
         let was_stopped = ended?;
@@ -132,6 +138,7 @@ struct Holder<'a, T> {
     design: &'a Design,
     out: &'a Path,
     logs: &'a Path,
+    words: &'a Words,
     tell: &'a mut T,
 }
 
@@ -157,9 +164,9 @@ impl<T: FnMut(Event<'_>)> Holder<'_, T> {
             for place in design.order(round) {
                 let arm = &design.arms[place];
                 (self.tell)(Event::Begins { cell, round, arm: &arm.name });
-                let logs = self.logs;
-                let setting =
-                    Setting { design, cell, round, arm, fleet: &fleet, requests: &requests, logs };
+                let (logs, words) = (self.logs, self.words);
+                let (fleet, requests) = (&fleet, &requests);
+                let setting = Setting { design, cell, round, arm, fleet, requests, words, logs };
                 let block = tokio::select! {
                     block = setting.run() => block?,
                     () = stop.as_mut() => {

@@ -111,6 +111,7 @@ impl Reader<'_> {
         let speed = self.number(&mut table, &keys::SPEED);
         let model = table.text("model", self.found);
         let endpoint = table.text("endpoint", self.found);
+        let tokenizer = table.text("tokenizer", self.found);
         let retry = table.text("retry", self.found);
         let warmup = self.number(&mut table, &keys::WARMUP);
         let timeout = self.number(&mut table, &keys::TIMEOUT_S);
@@ -151,6 +152,7 @@ impl Reader<'_> {
             speed,
             model: model?.value,
             form,
+            tokenizer: tokenizer.map(|at| self.path(&at.value)),
             retry,
             warmup: warmup as u64,
             timeout: Duration::from_secs_f64(timeout),

@@ -6,6 +6,7 @@ use super::block::Done;
 use super::hold::{CellDone, Drill};
 use super::simulated::Simulated;
 use crate::drill::notation::{counted, percent, three_digits};
+use crate::drill::table::wrapped;
 use crate::results::Outcome;
 use crate::simulate::Latency;
 
@@ -106,10 +107,11 @@ fn cell_table(text: &mut String, drill: &Drill, cell: &CellDone) {
     for (nth, arm) in comparison.arms.iter().enumerate() {
         let tested = if nth + 1 == comparison.arms.len() { " (under test)" } else { "" };
         let _ = writeln!(text, "{:<13} {}{tested}", arm.outcome.0.name(), arm.label);
-        let _ = writeln!(text, "              {}", arm.reason);
+        wrapped(text, &arm.reason, "              ");
     }
+    text.push('\n');
     for said in &comparison.summary {
-        let _ = writeln!(text, "{said}");
+        wrapped(text, said, "");
     }
     text.push_str(&engaged(drill, cell));
     text.push('\n');

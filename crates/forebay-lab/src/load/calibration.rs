@@ -23,7 +23,9 @@ pub struct Calibration {
 
 /// Why probes teach nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what}\nhint: give a tokenizer folder, or send prompts as they are without calibration")]
+#[error(
+    "{what}\nhint: give the model's tokenizer, or send prompts as they are without calibration"
+)]
 pub struct CalibrationError {
     what: String,
 }
@@ -36,20 +38,20 @@ impl Default for Calibration {
 }
 
 impl Calibration {
-    /// One token a word, as with words chosen for the tokenizer, and around them what one probe of
-    /// so many words and `usage.prompt_tokens` has beyond.
-    pub fn around(words: u64, prompt_tokens: u64) -> Result<Self, CalibrationError> {
-        match prompt_tokens.checked_sub(words) {
-            Some(beyond) if beyond as f64 <= OVERHEAD_MAX => {
-                Ok(Self { overhead: beyond as f64, ..Self::default() })
-            }
-            _ => Err(CalibrationError {
+    /// The same for words that are one token each by a tokenizer: exactly one, and a whole number
+    /// around them. Fails where the probes say otherwise.
+    pub fn of_single_tokens(self) -> Result<Self, CalibrationError> {
+        // Probes are whole numbers, so that anything but one token a word is off by much more.
+        if (self.per_word - 1.0).abs() > 1e-6 || self.error > 1e-3 {
+            return Err(CalibrationError {
                 what: format!(
-                    "a probe of {words} words of one token each is {prompt_tokens} tokens by the \
-                     endpoint's usage: this tokenizer is not the model's"
+                    "words of one token each are {:.3} by the endpoint's usage: this tokenizer is \
+                     not the model's",
+                    self.per_word
                 ),
-            }),
+            });
         }
+        Ok(Self { per_word: 1.0, overhead: self.overhead.round(), error: 0.0 })
     }
 
     /// How many words come to so many tokens, as near as whole words can; at least one, where any
@@ -142,8 +144,11 @@ mod tests {
     }
 
     #[test]
-    fn one_probe_is_enough_where_each_word_is_a_token() {
-        assert_eq!(Calibration::around(64, 73).unwrap().tokens(100), 109);
-        assert!(Calibration::around(64, 63).is_err());
+    fn a_tokenizers_words_are_one_token_each_or_it_is_not_the_models() {
+        let found = calibrate(&[(32, 41), (256, 265), (1_024, 1_033)]).unwrap();
+        assert_eq!(found.of_single_tokens().unwrap().tokens(100), 109);
+        let other = calibrate(&[(32, 41), (256, 266), (1_024, 1_040)]).unwrap();
+        let error = other.of_single_tokens().unwrap_err().to_string();
+        assert!(error.contains("this tokenizer is not the model's\nhint: "), "{error}");
     }
 }

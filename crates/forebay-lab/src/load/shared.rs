@@ -5,12 +5,12 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::sync::Mutex;
+use tokio::sync::Mutex as Turnstile;
 use tokio::task::AbortHandle;
 
 use super::connect::Socket;
@@ -18,12 +18,14 @@ use super::outgoing::Outgoing;
 
 /// What a connection is made of.
 type Wire = TokioIo<Box<dyn Socket>>;
+/// What moves the bytes of a connection.
+type Driver = http2::Connection<Wire, Outgoing, TokioExecutor>;
 
 /// The connections to one target.
 #[derive(Default)]
 pub(super) struct Pool {
     /// Held while one is opened, so that requests that come meanwhile share it.
-    connections: Mutex<Vec<Arc<Shared>>>,
+    connections: Turnstile<Vec<Arc<Shared>>>,
 }
 
 /// One connection. It is closed when neither the pool nor a request has it any more.
@@ -32,8 +34,8 @@ pub(super) struct Shared {
     task: AbortHandle,
     /// Requests on it now.
     streams: AtomicUsize,
-    /// How many its server allows at once.
-    streams_max: Arc<AtomicUsize>,
+    /// Knows how many its server allows at once, from the moment that it has said so.
+    driver: Arc<Mutex<Driver>>,
     /// Connections that are open, of all pools of a run.
     open: Arc<AtomicUsize>,
 }
@@ -47,24 +49,24 @@ pub(super) struct Place {
 impl Shared {
     pub(super) fn new(
         sender: SendRequest<Outgoing>,
-        mut driver: http2::Connection<Wire, Outgoing, TokioExecutor>,
+        driver: Driver,
         open: Arc<AtomicUsize>,
     ) -> Self {
-        let streams_max = Arc::new(AtomicUsize::new(driver.current_max_send_streams()));
-        let told = Arc::clone(&streams_max);
+        let driver = Arc::new(Mutex::new(driver));
+        let driven = Arc::clone(&driver);
         let driven = poll_fn(move |cx| {
+            let mut driver = driven.lock().unwrap_or_else(PoisonError::into_inner);
             // What goes wrong on the connection is told to the requests that are on it.
-            let driven = Pin::new(&mut driver).poll(cx).map(drop);
-            told.store(driver.current_max_send_streams(), Ordering::Relaxed);
-            driven
+            Pin::new(&mut *driver).poll(cx).map(drop)
         });
         let task = tokio::spawn(driven).abort_handle();
         open.fetch_add(1, Ordering::Relaxed);
-        Self { sender, task, streams: AtomicUsize::new(0), streams_max, open }
+        Self { sender, task, streams: AtomicUsize::new(0), driver, open }
     }
 
     fn has_room(&self) -> bool {
-        self.streams.load(Ordering::Relaxed) < self.streams_max.load(Ordering::Relaxed)
+        let driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        self.streams.load(Ordering::Relaxed) < driver.current_max_send_streams()
     }
 
     fn place(self: &Arc<Self>) -> Place {

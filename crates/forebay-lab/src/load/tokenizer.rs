@@ -11,6 +11,7 @@
 
 use std::path::{Path, PathBuf};
 
+#[cfg(not(feature = "tokenizer"))]
 use super::words::Words;
 
 /// A model's tokenizer.

@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use sha2::{Digest, Sha256};
 
 use super::arrivals::{NotationError, Process, Rate, Shape, Think, retimed, times};
-use super::{Bodies, Planned, Pulse};
+use super::{Bodies, Planned, Pulse, Sent};
 use crate::trace::synth::Description;
 use crate::trace::{Notes, Requests, TraceError, TraceRequest, open_noting, speed_up};
 
@@ -167,6 +167,16 @@ impl Workload {
         let hex: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
         let plan = (!is_users).then(|| hex[..NAME_DIGITS].to_owned());
         Ok(Survey { requests: Some(count), last: (!is_users).then_some(last), plan })
+    }
+
+    /// Counts the input tokens of the requests beside those of the prompts that are made for them,
+    /// and looks whether later turns hold the ones before. Reads the requests once more.
+    pub fn sent(&self, bodies: &Bodies) -> Result<Sent, WorkloadError> {
+        let mut sent = Sent::default();
+        for request in self.requests(&Notes::default())? {
+            sent.add(&request?, bodies);
+        }
+        Ok(sent)
     }
 
     /// The plan. A trace that can no longer be read ends it, and leaves the reason in `fault`.

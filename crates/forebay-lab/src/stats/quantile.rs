@@ -4,6 +4,8 @@
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pooled {
     values: Vec<(f64, u32)>,
+    /// How many each block has.
+    counts: Vec<u64>,
 }
 
 impl Pooled {
@@ -17,7 +19,9 @@ impl Pooled {
             .filter(|(value, _)| !value.is_nan())
             .collect();
         values.sort_by(|one, other| one.0.total_cmp(&other.0));
-        Self { values }
+        let mut counts = vec![0; blocks.len()];
+        values.iter().for_each(|(_, block)| counts[*block as usize] += 1);
+        Self { values, counts }
     }
 
     /// How many.
@@ -51,10 +55,13 @@ impl Pooled {
     /// where that leaves nothing.
     pub fn weighted(&self, weights: &[u32], qs: &[f64]) -> Vec<f64> {
         let weight = |block: u32| u64::from(weights.get(block as usize).copied().unwrap_or(0));
-        let whole: u64 = self.values.iter().map(|(_, block)| weight(*block)).sum();
+        let whole: u64 = self.counts.iter().zip(0..).map(|(count, nth)| count * weight(nth)).sum();
         let mut found = Vec::with_capacity(qs.len());
         let mut below = 0;
         for (value, block) in &self.values {
+            if found.len() == qs.len() {
+                break;
+            }
             below += weight(*block);
             while found.len() < qs.len()
                 && below > 0

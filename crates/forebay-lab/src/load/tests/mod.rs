@@ -1,7 +1,10 @@
 //! Tests the client against a stub on a raw socket.
 
+mod driver;
+mod reports;
 mod stub;
 mod sums;
+mod transport;
 
 use std::future::pending;
 use std::sync::Arc;

@@ -15,6 +15,8 @@ use tokio::task::JoinHandle;
 pub(super) enum Step {
     /// Writes these bytes.
     Write(Vec<u8>),
+    /// Does nothing for so long.
+    Wait(Duration),
     /// Waits until the client leaves.
     Stall,
     /// Closes the connection.
@@ -92,6 +94,7 @@ async fn serve(mut socket: TcpStream, nth: usize, script: Arc<Script>, seen: Arc
                     }
                     tokio::task::yield_now().await;
                 }
+                Step::Wait(time) => tokio::time::sleep(time).await,
                 Step::Stall => {
                     let gone = !matches!(socket.read(&mut [0; 64]).await, Ok(1..));
                     assert!(gone, "a client wrote during a stall");
