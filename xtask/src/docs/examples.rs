@@ -4,6 +4,7 @@ use std::path::Path;
 
 use forebay_lab::drill::criteria::Criteria;
 use forebay_lab::engine::Preset;
+use forebay_lab::report::SignOff;
 use forebay_lab::scenario::Scenario;
 use forebay_service::Service;
 
@@ -35,4 +36,15 @@ fn the_example_of_the_scenarios_guide_is_valid() {
     let page = "docs/guides/scenarios.md";
     let scenario = Scenario::parse(Path::new(page), &examples(page)).unwrap();
     assert_eq!(scenario.seeds, [1, 2, 3]);
+}
+
+#[test]
+fn the_example_of_a_sign_off_agrees_with_the_example_of_criteria() {
+    let text = |page: &str| Workspace::find().unwrap().read(page).unwrap();
+    let (sign_off, criteria) = ("docs/examples/sign-off.toml", "docs/examples/criteria.toml");
+    let criteria = Criteria::parse(Path::new(criteria), &text(criteria)).unwrap();
+    let sign_off = SignOff::parse(Path::new(sign_off), &text(sign_off)).unwrap();
+    sign_off.check_against(&criteria).unwrap();
+    let guide = "docs/guides/acceptance-test.md";
+    Criteria::parse(Path::new(guide), &examples(guide)).unwrap();
 }

@@ -1,7 +1,9 @@
 //! Says how fast an arm would use up the budget of errors of each objective.
 
 use super::Live;
-use crate::compare::comparison::{ArmFigures, Group};
+use crate::compare::comparison::ArmFigures;
+use crate::drill::criteria::{Criterion, Measure};
+use crate::drill::notation::percent;
 use crate::slo::{Burn, Latency, Objective, WINDOW_DAYS};
 
 /// A sentence for each objective; without any, one for the share of good requests that the
@@ -16,12 +18,11 @@ pub(super) fn sentences(live: &Live<'_>, nth: usize, arm: &ArmFigures) -> Vec<St
             Some((latency, ms)) => within(live, nth, latency, ms),
         }?;
         let burn = Burn::of(good, objective.target, objective.window_days);
-        let shown = |share| crate::drill::notation::percent(share);
         Some(format!(
             "{}: {} good of the offered against {}; {}",
             objective.name,
-            shown(good),
-            shown(objective.target),
+            percent(good),
+            percent(objective.target),
             burn.said()
         ))
     };
@@ -30,20 +31,18 @@ pub(super) fn sentences(live: &Live<'_>, nth: usize, arm: &ArmFigures) -> Vec<St
 
 /// The budget that the criteria leave on the share of good or of completed requests.
 fn of_criteria(live: &Live<'_>, arm: &ArmFigures) -> Option<String> {
-    let least = |key: &str| {
-        let canonical = live.criteria.canonical();
-        let line = canonical.lines().find(|line| line.starts_with(key))?.to_owned();
-        line.split(" = ").nth(1)?.trim().parse::<f64>().ok()
+    let least = |measure: Measure| {
+        let mut all = live.criteria.list().iter();
+        let is_it = |it: &&Criterion| it.class.is_none() && it.measure == measure;
+        all.find(is_it).map(|criterion| criterion.limit)
     };
-    type Of = fn(&Group) -> Option<f64>;
-    let shares: [(&str, &str, Of); 2] = [
-        ("good_share_min", "good", |group| group.good_share.value),
-        ("completed_share_min", "completed", |group| group.completed_share.value),
+    let shares = [
+        (Measure::GoodShare, "good", &arm.all.good_share),
+        (Measure::CompletedShare, "completed", &arm.all.completed_share),
     ];
-    shares.into_iter().find_map(|(key, word, of)| {
-        let (target, seen) = (least(key)?, of(&arm.all)?);
+    shares.into_iter().find_map(|(measure, word, share)| {
+        let (target, seen) = (least(measure)?, share.value?);
         let burn = Burn::of(seen, target, WINDOW_DAYS);
-        let percent = crate::drill::notation::percent;
         Some(format!(
             "{} {word} of the offered against {}; {}",
             percent(seen),
