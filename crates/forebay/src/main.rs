@@ -1,5 +1,6 @@
 //! The forebay program.
 
+mod capacity;
 mod compare;
 mod demo;
 mod drill;
@@ -34,6 +35,7 @@ enum Command {
     Demo(demo::Args),
     Serve(serve::Args),
     Drill(drill::Args),
+    Capacity(Box<capacity::Args>),
     Compare(compare::Args),
     Load(load::Args),
     Simulate(simulate::Args),
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Drill(args) => drill::run(&args),
+        Command::Capacity(args) => capacity::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Load(args) => load::run(&args),
         Command::Simulate(args) => simulate::run(&args),

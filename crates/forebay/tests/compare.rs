@@ -68,8 +68,7 @@ fn what_is_printed_names_the_refused_and_what_is_written_is_json() {
     let text = String::from_utf8(told.stdout).unwrap();
     assert!(text.contains("undefined: 14.33 % refused"), "{text}");
     assert!(text.contains("NO-GO         new"), "{text}");
-    let json: Value =
-        serde_json::from_slice(&fs::read(folder.join("told.json")).unwrap()).unwrap();
+    let json: Value = serde_json::from_slice(&fs::read(folder.join("told.json")).unwrap()).unwrap();
     assert_eq!(json["arms"][1]["label"], "new");
     assert_eq!(json["arms"][1]["outcome"], "NO-GO");
     assert_eq!(json["differences"][0]["is_paired"], true);
