@@ -29,7 +29,7 @@ mod asked;
 /// Every latency counts from the moment a request was due and is over all that were offered; one
 /// that was never served is infinitely late. A run whose own generator was late or short of
 /// something is INVALID, and says why. Exit codes: 0 valid, 2 misuse or failure, 3 INVALID.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[command(after_help = "\
 Examples:
