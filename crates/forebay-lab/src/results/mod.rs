@@ -13,6 +13,7 @@
 mod about;
 mod counters;
 mod error;
+mod export;
 mod figures;
 mod folder;
 mod gather;

@@ -34,7 +34,7 @@ pub fn open(named: &Path) -> Result<Results, ResultsError> {
     if there.is_dir() {
         return open_folder(path);
     }
-    match first_object(path)? {
+    match first_object(path) {
         Some(line) if line.get("scheduled_us").is_some() => own::open(path),
         Some(line) if line.get("metadata").is_some_and(Value::is_object) => {
             if line.get("benchmarks").is_some() {
@@ -95,14 +95,12 @@ fn whole(path: &Path) -> Result<Value, ResultsError> {
     })
 }
 
-/// The object on the first line, where that is one.
-fn first_object(path: &Path) -> Result<Option<Value>, ResultsError> {
-    // A document on one line may be long: it is told by what it is parsed as later.
-    let Ok(mut lines) = lines::Lines::open(path) else { return Ok(None) };
-    Ok(match lines.next_line() {
-        Ok(true) => serde_json::from_slice(lines.line()).ok(),
-        _ => None,
-    })
+/// The object on the first line, where that is one. A document on one line may be too long for a
+/// line: it is told by what it is parsed as later.
+fn first_object(path: &Path) -> Option<Value> {
+    let mut lines = lines::Lines::open(path).ok()?;
+    let is_there = lines.next_line().ok()?;
+    is_there.then(|| serde_json::from_slice(lines.line()).ok()).flatten()
 }
 
 /// A file and, where it names one, the place of a benchmark in it, from 0.
