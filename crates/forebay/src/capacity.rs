@@ -111,8 +111,8 @@ impl Args {
     fn bounds(&self) -> anyhow::Result<Bounds> {
         ensure!(
             self.load.rate.is_none() && self.load.users.is_none() && self.load.requests.is_none(),
-            "rates are what is searched\nhint: leave out --rate, --users and --requests; --for says \
-             how long a run lasts"
+            "rates are what is searched\nhint: leave out --rate, --users and --requests; --for \
+             says how long a run lasts"
         );
         let Self { start, rate_min, rate_max, within, runs, .. } = *self;
         ensure!(

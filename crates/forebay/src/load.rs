@@ -327,7 +327,7 @@ async fn calibrated(
 ) -> anyhow::Result<Bodies> {
     let words = match &args.tokenizer {
         Some(folder) => Some(Tokenizer::open(folder)?.words()?),
-        None => (!args.no_calibration).then(Words::common),
+        None => (!args.no_calibration).then(Words::everyday),
     };
     let bodies = words.into_iter().fold(bodies, Bodies::with_words);
     if args.no_calibration {

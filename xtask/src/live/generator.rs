@@ -1,12 +1,12 @@
 //! Measures what our load generator costs, side by side with `AIPerf`.
 //!
 //! Both have one and the same core, in turn, and send the same load to the same server, which
-//! answers at once from another core: requests of about a kilobyte at a constant rate, answered with
-//! a stream of 16 pieces, with every file that they write by default. The processor time is that of
-//! the whole command and of all that it starts. What starting costs is measured with one request and
-//! taken off; both figures are shown. How late each sends is what the server saw, by one rule for
-//! both: the n-th arrival against the n-th moment of a schedule that begins as early as any arrival
-//! allows.
+//! answers at once from another core: requests of about a kilobyte at a constant rate, answered
+//! with a stream of 16 pieces, with every file that they write by default. The processor time is
+//! that of the whole command and of all that it starts. What starting costs is measured with one
+//! request and taken off; both figures are shown. How late each sends is what the server saw, by
+//! one rule for both: the n-th arrival against the n-th moment of a schedule that begins as early
+//! as any arrival allows.
 
 mod server;
 

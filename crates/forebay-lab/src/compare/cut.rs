@@ -3,8 +3,8 @@
 //! Means over batches of one run are nearly independent once a batch is long against the memory of
 //! what it measures; 10 to 30 batches serve, since more buy little and shorter ones depend on one
 //! another (Schmeiser, *Operations Research* 30(3), 1982). So the shortest blocks are taken whose
-//! neighbours hardly correlate, and where even the longest do, intervals are widened by what is left
-//! (see [`crate::stats::share::inflation`]). Blocks hold equally many requests: a pause in the
+//! neighbours hardly correlate, and where even the longest do, intervals are widened by what is
+//! left (see [`crate::stats::share::inflation`]). Blocks hold equally many requests: a pause in the
 //! arrivals is no block.
 
 use std::collections::BTreeMap;

@@ -1,3 +1,5 @@
+//! Holds the files of live runs to what is read back from them.
+
 mod folder;
 mod read;
 mod summary;

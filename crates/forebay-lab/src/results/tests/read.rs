@@ -1,3 +1,5 @@
+//! Holds the readers of other tools' files to what these say.
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -81,11 +83,7 @@ fn what_is_not_known_is_refused_with_a_remedy_and_never_panics() {
     assert!(told(&scratch("nothing")).contains("holds no results"));
 }
 
-const AIPERF: &str = r#"{"metadata":{"session_num":9007199254740993,"turn_index":1,"credit_issued_ns":1700000000000000000,"request_start_ns":1700000000010000000,"request_end_ns":1700000000100000000,"worker_id":"w","record_processor_id":"p","benchmark_phase":"profiling","was_cancelled":false},"metrics":{"time_to_first_token":{"value":30.0,"unit":"ms"},"request_latency":{"value":80.0,"unit":"ms"},"output_sequence_length":{"value":3,"unit":"tokens"},"inter_chunk_latency":{"value":[20.0,30.0],"unit":"ms"},"new_thing":{"value":null,"unit":"?"}}}
-{"metadata":{"session_num":1,"request_start_ns":1700000000020000000,"request_end_ns":1700000000020000000,"benchmark_phase":"profiling"},"metrics":{"error_isl":{"value":7,"unit":"tokens"}},"error":{"code":529,"type":"Overloaded","message":"full"}}
-{"metadata":{"session_num":2,"request_start_ns":1700000000030000000,"request_end_ns":1700000000040000000,"benchmark_phase":"warmup"},"metrics":{},"error":{"code":500,"type":"Internal","message":"x"}}
-{"metadata":{"session_num":3,"request_start_ns":1700000000050000000,"request_end_ns":1700000000060000000,"was_cancelled":true},"metrics":{},"error":{"code":499,"type":"RequestCancellationError","message":"x"}}
-"#;
+const AIPERF: &str = include_str!("aiperf.jsonl");
 
 #[test]
 fn rows_of_aiperf_count_from_the_credit_and_tell_refusals_from_failures() {
@@ -114,8 +112,10 @@ fn a_tool_that_was_late_makes_its_run_invalid() {
 
 #[test]
 fn aiperf_figures_without_an_error_count_had_no_errors() {
-    let summary = r#"{"schema_version":"1.4","aiperf_version":"0.13.0","request_count":{"unit":"requests","avg":5.0},
-        "request_latency":{"unit":"ms","avg":17.5,"p50":12.0,"p99":90.0,"count":5},"error_summary":[],
+    let summary = r#"{"schema_version":"1.4","aiperf_version":"0.13.0",
+ "request_count":{"unit":"requests","avg":5.0},
+        "request_latency":{"unit":"ms","avg":17.5,"p50":12.0,"p99":90.0,"count":5},
+ "error_summary":[],
         "input_config":{"endpoint":{"urls":["http://me:secret@host:8000/v1?key=abc"]}}}"#;
     let Results::Figures(figures) = open(&text("clean", summary)).unwrap() else { panic!() };
     assert_eq!((figures.offered(), figures.counts.get(&Outcome::Failed)), (5, None));
@@ -125,8 +125,10 @@ fn aiperf_figures_without_an_error_count_had_no_errors() {
     assert_eq!(figures.about.targets, ["http://host:8000/v1"]);
 }
 
-const VLLM: &str = r#"{"model_id":"m","num_prompts":3,"request_rate":"inf","max_concurrency":null,"duration":1.0,
- "completed":2,"failed":1,"mean_ttft_ms":30.0,"median_ttft_ms":30.0,"p99_ttft_ms":40.0,"mean_tpot_ms":10.0,
+const VLLM: &str = r#"{"model_id":"m","num_prompts":3,"request_rate":"inf",
+ "max_concurrency":null,"duration":1.0,
+ "completed":2,"failed":1,"mean_ttft_ms":30.0,"median_ttft_ms":30.0,"p99_ttft_ms":40.0,
+ "mean_tpot_ms":10.0,
  "total_input_tokens":9,"total_output_tokens":5,"input_lens":[4,5,6],"output_lens":[3,2,0],
  "ttfts":[0.03,0.04,0.0],"itls":[[0.01,0.01],[0.01],[]],"start_times":[100.5,100.0,100.7],
  "errors":["","","Service Unavailable"]}"#;
@@ -149,9 +151,11 @@ fn vllm_rows_are_read_where_it_kept_them_and_figures_else() {
 }
 
 const GUIDELLM: &str = r#"{"metadata":{"guidellm_version":"0.8.1"},"benchmarks":[{"requests":{
- "successful":[{"prompt_tokens":4,"output_tokens":3,"request_start_time":1700000000.5,"request_end_time":1700000000.6,
+ "successful":[{"prompt_tokens":4,"output_tokens":3,"request_start_time":1700000000.5,
+ "request_end_time":1700000000.6,
   "time_to_first_token_ms":50.0,"info":{"timings":{"targeted_start":1700000000.49}}}],
- "errored":[{"request_start_time":1700000000.7,"request_end_time":1700000000.8,"info":{"error":"503 Service Unavailable"}}],
+ "errored":[{"request_start_time":1700000000.7,"request_end_time":1700000000.8,
+ "info":{"error":"503 Service Unavailable"}}],
  "incomplete":[{}]}}]}"#;
 
 #[test]
