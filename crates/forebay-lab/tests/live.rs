@@ -1,4 +1,5 @@
 //! Holds live drills against modelled engines on loopback.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on may panic")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -116,7 +117,8 @@ async fn an_endpoint_that_is_not_there_and_a_command_that_fails_are_named() {
         "{LOAD}[[arm]]\nname = \"broken\"\n\
          command = [\"/bin/sh\", \"-c\", \"echo no model; exit 1\"]\n"
     );
-    let failed = hold(design(&root, &text), &root.join("out"), |_| {}, std::future::pending());
+    let out = root.join("out");
+    let failed = hold(design(&root, &text), &out, |_| {}, std::future::pending());
     let said = failed.await.unwrap_err().to_string();
     assert!(said.contains("broken ended") && said.ends_with("no model"), "{said}");
     let taken = design(&root, &text).check(&root.join("out")).unwrap_err().to_string();

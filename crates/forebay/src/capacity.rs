@@ -24,7 +24,9 @@ const OUT: (&str, &str) = ("forebay-load", "forebay-capacity");
 /// Takes all options of `forebay load` but for --rate and --users: rates are what is searched. Each
 /// is offered in runs of --for seconds until a verdict is reached. Exit codes: 0 found, 1 not even
 /// the lowest rate holds, 2 misuse or failure, 3 too little is known.
+// `forebay load` has a group of arguments by the name of its own struct, which is the same.
 #[derive(Debug, clap::Args)]
+#[group(id = "capacity")]
 #[command(after_help = "\
 Example: forebay capacity --url http://localhost:8080 --synth evidence --criteria criteria.toml
            --for 60 --now 3 --growth 0.05")]

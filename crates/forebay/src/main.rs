@@ -37,7 +37,7 @@ enum Command {
     Drill(drill::Args),
     Capacity(Box<capacity::Args>),
     Compare(compare::Args),
-    Load(load::Args),
+    Load(Box<load::Args>),
     Simulate(simulate::Args),
     Engine(engine::Args),
     Scenario(scenario::Args),

@@ -1,5 +1,6 @@
 //! Answers every chat at once with the same stream, and writes down when each request came.
 
+use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -98,7 +99,7 @@ fn answer() -> Vec<u8> {
         .to_owned();
     let mut event = |data: &str| {
         let event = format!("data: {data}\n\n");
-        text += &format!("{:x}\r\n{event}\r\n", event.len());
+        let _ = write!(text, "{:x}\r\n{event}\r\n", event.len());
     };
     for piece in 0..PIECES {
         let end = if piece + 1 == PIECES { "\"length\"" } else { "null" };
