@@ -15,8 +15,8 @@ use crate::talk::{print, say};
 /// Compares results of live endpoints, and judges each.
 ///
 /// Every figure is over all requests that were offered; one that was never served counts as
-/// infinitely late. Each result is a folder that `forebay load` wrote, a folder of `block-*`
-/// folders, or several paths with commas between them, a block each.
+/// infinitely late. Each result is a folder that `forebay load` wrote, a file of another tool, a
+/// folder of `block-*` folders, or several paths with commas between them, a block each.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The first result is the baseline. The last is under test and decides the exit

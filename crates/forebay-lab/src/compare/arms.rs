@@ -1,13 +1,10 @@
 //! Reads the results of an arm: one run, several, or a folder of blocks.
 
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-
 use super::{Arm, Block};
-use crate::results::{About, ROWS_FILE, Results, ResultsError, Row, Run, SUMMARY_FILE};
+use crate::results::{self, ResultsError};
 
 /// How the folders of blocks of one arm begin.
 const BLOCK: &str = "block-";
@@ -18,7 +15,7 @@ pub fn read(named: &str, label: Option<&str>) -> Result<Arm, ResultsError> {
     let mut runs = Vec::new();
     for path in named.split(',').filter(|path| !path.is_empty()) {
         for path in blocks(Path::new(path))? {
-            let results = open(&path)?;
+            let results = results::open(&path)?;
             runs.push(Block { from: path.display().to_string(), results });
         }
     }
@@ -39,7 +36,7 @@ fn blocks(path: &Path) -> Result<Vec<PathBuf>, ResultsError> {
     let Ok(entries) = fs::read_dir(path) else { return Ok(vec![path.to_owned()]) };
     let mut blocks: Vec<(u64, PathBuf)> = Vec::new();
     for entry in entries {
-        let entry = entry.map_err(|said| error(path, None, said.to_string()))?;
+        let entry = entry.map_err(|said| unreadable(path, &said))?;
         let name = entry.file_name();
         if let Some(rest) = name.to_str().and_then(|name| name.strip_prefix(BLOCK)) {
             let number = rest.split(|letter: char| !letter.is_ascii_digit()).next();
@@ -52,31 +49,7 @@ fn blocks(path: &Path) -> Result<Vec<PathBuf>, ResultsError> {
     Ok(if blocks.is_empty() { vec![path.to_owned()] } else { blocks })
 }
 
-/// Reads the folder of one of our runs.
-fn open(folder: &Path) -> Result<Results, ResultsError> {
-    /// What is wanted of a summary.
-    #[derive(Deserialize)]
-    struct Summed {
-        about: About,
-    }
-    let file = folder.join(SUMMARY_FILE);
-    let text = fs::read(&file).map_err(|said| error(&file, None, said.to_string()))?;
-    let summed: Summed =
-        serde_json::from_slice(&text).map_err(|said| error(&file, None, said.to_string()))?;
-    let file = folder.join(ROWS_FILE);
-    let lines = File::open(&file).map_err(|said| error(&file, None, said.to_string()))?;
-    let mut rows = Vec::new();
-    for (line, number) in BufReader::new(lines).lines().zip(1..) {
-        let line = line.map_err(|said| error(&file, Some(number), said.to_string()))?;
-        let row: Row = serde_json::from_str(&line)
-            .map_err(|said| error(&file, Some(number), said.to_string()))?;
-        rows.push(row);
-    }
-    rows.sort_by_key(|row| row.request);
-    Ok(Results::Run(Box::new(Run { about: summed.about, rows })))
-}
-
-fn error(file: &Path, line: Option<u64>, what: String) -> ResultsError {
-    let remedy = "name a folder that `forebay load --out` wrote".to_owned();
-    ResultsError { file: file.to_owned(), line, what, remedy }
+fn unreadable(folder: &Path, said: &std::io::Error) -> ResultsError {
+    let remedy = "name a folder that may be read".to_owned();
+    ResultsError { file: folder.to_owned(), line: None, what: said.to_string(), remedy }
 }
