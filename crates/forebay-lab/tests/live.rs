@@ -95,7 +95,9 @@ async fn a_stopped_drill_counts_complete_rounds_only_and_is_inconclusive() {
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let mut stop = Some(stop);
     let tell = |event: Event<'_>| {
-        if let (Event::Begins { round: 1, .. }, Some(stop)) = (event, stop.take()) {
+        if matches!(event, Event::Begins { round: 1, .. })
+            && let Some(stop) = stop.take()
+        {
             let _ = stop.send(());
         }
     };

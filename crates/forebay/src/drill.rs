@@ -29,16 +29,13 @@ Examples: forebay drill
           forebay drill --trace conversation.jsonl --workers 8 --out report
           forebay drill --live drill.toml --out drill")]
 pub(crate) struct Args {
-    /// Hold the drill on live endpoints, as this file says
-    ///
-    /// Arms are endpoints, or commands that are started and stopped; docs/guides/live-drill.md
-    /// tells what the file may hold. Runs are written to the folder of `--out`.
+    /// Drill live endpoints, as this file says
     #[arg(long, value_name = "FILE", help_heading = "Live")]
     #[arg(conflicts_with_all = [
         "trace", "synth", "scale", "seeds", "workers", "engine", "arms", "classes", "criteria",
     ])]
     live: Option<PathBuf>,
-    /// Read the file of `--live`, say what would be run, and stop
+    /// Say what that file means, and stop
     #[arg(long, requires = "live", help_heading = "Live")]
     check: bool,
 
@@ -76,7 +73,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", help_heading = "Policy")]
     criteria: Option<PathBuf>,
 
-    /// Write a report with figures, or the runs of a live drill, to this folder
+    /// Write a report, or a live drill's runs, to this folder
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
     /// One JSON object a run, then one with the verdicts
