@@ -175,3 +175,40 @@ fn times_at_the_end_of_the_clock_do_not_overflow() {
     let rows: Vec<Row> = (0..2).map(|nth| with(row(nth, 0), attempt.clone())).collect();
     assert_eq!(summary(&rows).all.tokens.output, u64::MAX);
 }
+
+/// Every key of a JSON value, but those of maps whose keys are data.
+fn keys(value: &serde_json::Value, found: &mut std::collections::BTreeSet<String>) {
+    const DATA: [&str; 5] =
+        ["classes", "tenants", "warmup", "unserved_by_status", "attempts_by_outcome"];
+    match value {
+        serde_json::Value::Object(object) => object.iter().for_each(|(key, value)| {
+            found.insert(key.clone());
+            if !DATA.contains(&key.as_str()) {
+                keys(value, found);
+            }
+        }),
+        serde_json::Value::Array(items) => items.iter().for_each(|item| keys(item, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_published_schema_names_every_key() {
+    let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let schema = std::fs::read_to_string(docs.join("reference/results.md")).unwrap();
+    let rows = [
+        with(refused(0, 0, 4), served(0, 0, 90).attempts.remove(0)),
+        Row { is_warmup: true, session: Some(1), tenant: Some("t".into()), ..failed(1, 5) },
+        row(3, 5),
+    ];
+    let mut gather = Gather::default();
+    rows.iter().for_each(|row| gather.add(row));
+    let generator = Some(Generator::default());
+    let about = About { plan: Some("h".into()), generator, ..about() };
+    let mut found = std::collections::BTreeSet::new();
+    keys(&serde_json::from_str(&gather.into_summary(&about).json()).unwrap(), &mut found);
+    rows.iter().for_each(|row| keys(&serde_json::to_value(row).unwrap(), &mut found));
+    let missing: Vec<&String> =
+        found.iter().filter(|key| !schema.contains(&format!("`{key}`"))).collect();
+    assert!(found.len() > 80 && missing.is_empty(), "{} keys, without {missing:?}", found.len());
+}
