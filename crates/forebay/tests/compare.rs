@@ -86,3 +86,28 @@ fn misuse_says_what_to_do() {
         assert!(talk.contains("hint: "), "{arguments}: {talk}");
     }
 }
+
+#[test]
+fn the_summaries_of_the_evidence_tell_its_story() {
+    let shared = std::env::var_os("FOREBAY_SHARED").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
+        PathBuf::from,
+    );
+    let data = shared.join("data/aiperf-0.8");
+    if !data.is_dir() {
+        println!("skipped: there is no {}", data.display());
+        return;
+    }
+    let folder = scratch("story");
+    let criteria = folder.join("criteria.toml");
+    let arm = |name: &str| (1..=3).map(|nth| format!("N2-{name}-{nth}.json")).collect::<Vec<_>>();
+    let (off, on) = (arm("off").join(","), arm("on").join(","));
+    let arguments =
+        format!("{off} {on} --label round-robin --label kv --criteria {}", criteria.display());
+    let told = compare(&data, &arguments);
+    let text = String::from_utf8(told.stdout).unwrap();
+    assert_eq!(told.status.code(), Some(1), "{text}");
+    for said in ["undefined: 14.3 % refused", "NO-GO         kv", "Survivorship: kv", "2571"] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+}
