@@ -1,4 +1,5 @@
-//! Runs the repository's chores: ci, tidy, docs, bench, claims, engines, overhead, idle.
+//! Runs the repository's chores: ci, tidy, docs, bench, claims, engines, overhead, idle, lag, and
+//! generator.
 //!
 //! `cargo xtask ci` is what the continuous integration runs, and nothing else. Exit codes are those
 //! of the program itself: 0 done, 1 the checked claim does not hold, 2 misuse or failure, 3
@@ -36,7 +37,10 @@ usage: cargo xtask COMMAND
   overhead [ARM…] [--write]
                    what Forebay and other routers cost a request, side by side
   idle [LEVEL…] [--program FILE] [--write]
-                   what connections cost on which nothing is asked, and who is served beside them";
+                   what connections cost on which nothing is asked, and who is served beside them
+  lag              the lag that the load client reports for itself, against what a server saw
+  generator [--program FILE] [--write]
+                   what `forebay load` costs a request, side by side with AIPerf";
 
 fn main() -> ExitCode {
     match run() {
@@ -62,7 +66,9 @@ fn run() -> anyhow::Result<ExitCode> {
         ["claims", ref asked @ ..] => claims::run(&workspace, asked),
         ["engines", ref asked @ ..] => live::engines::run(&workspace, asked),
         ["agree", ref asked @ ..] => live::agree::run(&workspace, asked),
+        ["generator", ref asked @ ..] => live::generator::run(&workspace, asked),
         ["idle", ref asked @ ..] => live::idle::run(&workspace, asked),
+        ["lag"] => live::lag::run(),
         ["overhead", ref asked @ ..] => live::overhead::run(&workspace, asked),
         [] | ["help" | "--help" | "-h"] => {
             say(USAGE);

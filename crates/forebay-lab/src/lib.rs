@@ -13,6 +13,7 @@
 //! | [`live`] | which of several endpoints meets its criteria, and which does not? |
 //! | [`results`] | what did a live run leave behind, request by request? |
 //! | [`slo`] | which criteria follow from objectives that somebody has already? |
+//! | [`capacity`] | up to which rate does a live endpoint meet its criteria? |
 //! | [`compare`] | which of two endpoints serves more of what is offered, and is it fit? |
 //! | [`stats`] | how sure is a figure, and how many more runs would decide? |
 //! | [`demo`] | how does a gateway under load look to a newcomer? |
@@ -21,6 +22,7 @@
 //! | [`runbook`] | what does whoever is on call do when requests are refused in a storm? |
 //! | [`whole_file`] | how does a file appear whole or not at all? |
 
+pub mod capacity;
 pub mod compare;
 pub mod demo;
 pub mod drill;

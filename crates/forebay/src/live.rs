@@ -1,5 +1,6 @@
 //! Holds a drill on live endpoints: `forebay drill --live`.
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -70,11 +71,11 @@ fn told(done: &block::Done) -> String {
     for outcome in Outcome::ALL.into_iter().skip(1) {
         let count = of(outcome);
         if count > 0 {
-            text.push_str(&format!(", {count} {}", outcome.name().replace('_', " ")));
+            let _ = write!(text, ", {count} {}", outcome.name().replace('_', " "));
         }
     }
     for invalid in &done.run.about.invalid {
-        text.push_str(&format!("; INVALID: {}", invalid.what));
+        let _ = write!(text, "; INVALID: {}", invalid.what);
     }
     text
 }

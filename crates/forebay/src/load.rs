@@ -13,7 +13,7 @@ use forebay_lab::load::{
     Bodies, Calibration, Ended, Form, ProbeError, Settings, Survey, Tokenizer, View, Words,
     Workload, conduct, only_model, probe, raise_descriptors, repeat, table,
 };
-use forebay_lab::results::{About, FolderOptions, RunFolder, SCHEMA};
+use forebay_lab::results::{About, FolderOptions, RunFolder, SCHEMA, Summary};
 use forebay_lab::simulate::Client;
 use forebay_lab::trace::Notes;
 use forebay_lab::trace::synth::Length;
@@ -29,7 +29,8 @@ mod asked;
 /// Every latency counts from the moment a request was due and is over all that were offered; one
 /// that was never served is infinitely late. A run whose own generator was late or short of
 /// something is INVALID, and says why. Exit codes: 0 valid, 2 misuse or failure, 3 INVALID.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[command(after_help = "\
 Examples:
   forebay load --url http://localhost:8000 --synth evidence
@@ -73,7 +74,7 @@ pub(crate) struct Args {
     ///
     /// With a trace, its requests at this rate; else requests of drawn lengths.
     #[arg(long, value_name = "RATE", help_heading = "Load", conflicts_with = "users")]
-    rate: Option<Rate>,
+    pub(crate) rate: Option<Rate>,
     /// How evenly requests come: constant, poisson, or gamma:CV (2.5 is bursty)
     #[arg(long, value_name = "PROCESS", help_heading = "Load", requires = "rate")]
     #[arg(default_value = "poisson")]
@@ -83,17 +84,17 @@ pub(crate) struct Args {
     /// A closed loop: a slow target is asked less, which hides what it would do to others.
     #[arg(long, value_name = "N", help_heading = "Load")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    users: Option<u32>,
+    pub(crate) users: Option<u32>,
     /// How long a user thinks: seconds, or exponential:SECONDS
     #[arg(long, value_name = "PAUSE", default_value = "0", help_heading = "Load")]
     think: Think,
     /// At most so many requests
     #[arg(long, value_name = "N", help_heading = "Load")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
-    requests: Option<u64>,
+    pub(crate) requests: Option<u64>,
     /// Only what is due within so many seconds [default: 60 where nothing else ends the run]
     #[arg(long = "for", value_name = "SECONDS", help_heading = "Load")]
-    lasts: Option<f64>,
+    pub(crate) lasts: Option<f64>,
     /// A trace's requests so many times as fast
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, help_heading = "Load")]
     scale: f64,
@@ -102,7 +103,7 @@ pub(crate) struct Args {
     warmup: u64,
     /// Seed of every draw
     #[arg(long, value_name = "SEED", default_value_t = 1, help_heading = "Load")]
-    seed: u64,
+    pub(crate) seed: u64,
 
     /// Tokens of a prompt: 512, 256..2048, lognormal:MEDIAN,SIGMA, normal:MEAN,DEVIATION
     #[arg(long, value_name = "LENGTH", default_value = "512", help_heading = "Requests")]
@@ -131,10 +132,10 @@ pub(crate) struct Args {
     /// Ask for whole answers instead of streams
     #[arg(long, help_heading = "Requests")]
     no_stream: bool,
-    /// Leave out what only vLLM knows (min_tokens, ignore_eos)
+    /// Leave out what only vLLM knows: `min_tokens` and `ignore_eos`
     #[arg(long, help_heading = "Requests")]
     plain: bool,
-    /// Bound answers by max_completion_tokens instead of max_tokens
+    /// Bound answers by `max_completion_tokens` instead of `max_tokens`
     #[arg(long, help_heading = "Requests")]
     max_completion_tokens: bool,
     /// JSON object whose fields are added to every body
@@ -189,13 +190,13 @@ pub(crate) struct Args {
     label: String,
     /// Folder for requests.jsonl and summary.json
     #[arg(long, value_name = "DIR", default_value = "forebay-load", help_heading = "Output")]
-    out: PathBuf,
+    pub(crate) out: PathBuf,
     /// Leave out the files that AIPerf reads
     #[arg(long, help_heading = "Output")]
     no_aiperf: bool,
     /// Print summary.json instead of a table
     #[arg(long, help_heading = "Output")]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// Which endpoint is asked.
@@ -219,77 +220,102 @@ enum Version {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let workload = args.workload()?;
-    let settings = args.settings(&workload)?;
-    RunFolder::check(&args.out)?;
-    let notes = Notes::default();
-    let survey = workload.survey(&notes)?;
-    raise_descriptors();
+    let offer = args.offer()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let offer = Offer { workload, settings, survey, notes: notes.lines() };
-    runtime.block_on(offered(args, offer))
-}
-
-/// What is offered, with everything that is known before.
-struct Offer {
-    workload: Workload,
-    settings: Settings,
-    survey: Survey,
-    notes: Vec<String>,
-}
-
-async fn offered(args: &Args, offer: Offer) -> anyhow::Result<ExitCode> {
-    let Offer { workload, settings, survey, mut notes } = offer;
-    let model = match &args.model {
-        Some(model) => model.clone(),
-        None => only_model(&settings).await?,
-    };
-    let bodies = Bodies::new(&args.ask(&model)?).with_salt(args.salt);
-    let bodies = calibrated(args, bodies, &settings, &mut notes).await?;
-    if survey.requests.is_some() {
-        notes.extend(workload.sent(&bodies)?.notes());
-    }
-    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let started_unix_ms = u64::try_from(started.as_millis()).unwrap_or(u64::MAX);
-    let options = FolderOptions { started_unix_ms, aiperf: !args.no_aiperf };
-    let mut folder = RunFolder::create(&args.out, options)?;
-    let fault = Rc::new(RefCell::new(None));
-    let plan = workload.plan(bodies, settings.pulse.clone(), &fault)?;
-    let view = View::new(survey.last);
-    let ended = conduct(plan, &settings, &mut folder, view, stopped()?).await?;
-    if let Some(error) = fault.take() {
-        return Err(anyhow!(error).context("the trace can no longer be read"));
-    }
-    let Ended { generator, invalid, notes: seen, was_interrupted } = ended;
-    notes.extend(seen);
-    let about = About {
-        label: args.label.clone(),
-        tool: format!("forebay {}", env!("CARGO_PKG_VERSION")),
-        targets: settings.targets.iter().map(ToString::to_string).collect(),
-        model,
-        workload: args.told(&survey),
-        plan: survey.plan,
-        is_closed_loop: args.users.is_some(),
-        retry: args.retry.to_string(),
-        seed: args.seed,
-        started_unix_ms,
-        was_interrupted,
-        repeat: repeat(std::iter::once("forebay".to_owned()).chain(std::env::args().skip(1))),
-        invalid,
-        notes,
-        generator: Some(generator),
-    };
-    let summary = folder.finish(&about)?;
+    let summary = runtime.block_on(async {
+        let ready = args.ready(&offer.settings).await?;
+        args.measured(offer, &ready).await
+    })?;
     if args.json {
         print(&summary.json())?;
     } else {
-        let (text, repeat) = (table(&summary), &about.repeat);
+        let (text, repeat) = (table(&summary), &summary.about.repeat);
         print(&format!("{text}\n{}: {SCHEMA}\nrepeat: {repeat}\n", args.out.display()))?;
     }
     for invalid in &summary.about.invalid {
         say(&format!("INVALID ({}): {}", invalid.reason, invalid.what));
     }
     Ok(ExitCode::from(if summary.about.is_valid() { 0 } else { 3 }))
+}
+
+/// What is offered, with everything that is known before.
+pub(crate) struct Offer {
+    workload: Workload,
+    pub(crate) settings: Settings,
+    survey: Survey,
+    notes: Vec<String>,
+}
+
+/// What the target had to be asked for.
+pub(crate) struct Ready {
+    model: String,
+    bodies: Bodies,
+    notes: Vec<String>,
+}
+
+impl Args {
+    /// Reads all that the arguments name, before anything is sent.
+    pub(crate) fn offer(&self) -> anyhow::Result<Offer> {
+        let workload = self.workload()?;
+        let settings = self.settings(&workload)?;
+        RunFolder::check(&self.out)?;
+        let notes = Notes::default();
+        let survey = workload.survey(&notes)?;
+        raise_descriptors();
+        Ok(Offer { workload, settings, survey, notes: notes.lines() })
+    }
+
+    /// Asks the target for its model, and how many tokens it takes words for.
+    pub(crate) async fn ready(&self, settings: &Settings) -> anyhow::Result<Ready> {
+        let mut notes = Vec::new();
+        let model = match &self.model {
+            Some(model) => model.clone(),
+            None => only_model(settings).await?,
+        };
+        let bodies = Bodies::new(&self.ask(&model)?).with_salt(self.salt);
+        let bodies = calibrated(self, bodies, settings, &mut notes).await?;
+        Ok(Ready { model, bodies, notes })
+    }
+
+    /// Sends everything, and writes what came of it.
+    pub(crate) async fn measured(&self, offer: Offer, ready: &Ready) -> anyhow::Result<Summary> {
+        let Offer { workload, settings, survey, mut notes } = offer;
+        notes.extend(ready.notes.iter().cloned());
+        if survey.requests.is_some() {
+            notes.extend(workload.sent(&ready.bodies)?.notes());
+        }
+        let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let started_unix_ms = u64::try_from(started.as_millis()).unwrap_or(u64::MAX);
+        let options = FolderOptions { started_unix_ms, aiperf: !self.no_aiperf };
+        let mut folder = RunFolder::create(&self.out, options)?;
+        let fault = Rc::new(RefCell::new(None));
+        let plan = workload.plan(ready.bodies.clone(), settings.pulse.clone(), &fault)?;
+        let view = View::new(survey.last);
+        let ended = conduct(plan, &settings, &mut folder, view, stopped()?).await?;
+        if let Some(error) = fault.take() {
+            return Err(anyhow!(error).context("the trace can no longer be read"));
+        }
+        let Ended { generator, invalid, notes: seen, was_interrupted } = ended;
+        notes.extend(seen);
+        let about = About {
+            label: self.label.clone(),
+            tool: format!("forebay {}", env!("CARGO_PKG_VERSION")),
+            targets: settings.targets.iter().map(ToString::to_string).collect(),
+            model: ready.model.clone(),
+            workload: self.told(&survey),
+            plan: survey.plan,
+            is_closed_loop: self.users.is_some(),
+            retry: self.retry.to_string(),
+            seed: self.seed,
+            started_unix_ms,
+            was_interrupted,
+            repeat: repeat(std::iter::once("forebay".to_owned()).chain(std::env::args().skip(1))),
+            invalid,
+            notes,
+            generator: Some(generator),
+        };
+        Ok(folder.finish(&about)?)
+    }
 }
 
 /// Bodies that have as many tokens as they should by the target's own count.
@@ -301,7 +327,7 @@ async fn calibrated(
 ) -> anyhow::Result<Bodies> {
     let words = match &args.tokenizer {
         Some(folder) => Some(Tokenizer::open(folder)?.words()?),
-        None => (!args.no_calibration).then(Words::common),
+        None => (!args.no_calibration).then(Words::everyday),
     };
     let bodies = words.into_iter().fold(bodies, Bodies::with_words);
     if args.no_calibration {

@@ -1,5 +1,7 @@
 //! The forebay program.
 
+mod capacity;
+mod compare;
 mod demo;
 mod drill;
 mod engine;
@@ -33,7 +35,9 @@ enum Command {
     Demo(demo::Args),
     Serve(serve::Args),
     Drill(drill::Args),
-    Load(load::Args),
+    Capacity(Box<capacity::Args>),
+    Compare(compare::Args),
+    Load(Box<load::Args>),
     Simulate(simulate::Args),
     Engine(engine::Args),
     Scenario(scenario::Args),
@@ -49,6 +53,8 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Drill(args) => drill::run(&args),
+        Command::Capacity(args) => capacity::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Load(args) => load::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Engine(args) => engine::run(&args),

@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// LABEL=FOLDER names an arm; several with one label are runs of one arm.
     #[arg(value_name = "[LABEL=]FOLDER", required = true)]
     runs: Vec<String>,
-    /// What the arms are held to: TOML, or an OpenSLO or Sloth file [default: that of --sign-off]
+    /// What the arms are held to: TOML, `OpenSLO` or Sloth [default: that of --sign-off]
     #[arg(long, value_name = "FILE")]
     criteria: Option<PathBuf>,
     /// Who decides what, and which refusals were agreed

@@ -102,7 +102,8 @@ pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> anyhow::Result<ExitC
     }
     writeln!(stdout(), "{}", summary(&found))?;
     if asked.write {
-        workspace.write(PAGE, &page::page(&found))?;
+        let old = workspace.read(PAGE).unwrap_or_default();
+        workspace.write(PAGE, &(page::page(&found) + page::kept(&old)))?;
         say(&format!("wrote {PAGE}"));
     }
     Ok(ExitCode::from(code(&found)))

@@ -24,6 +24,9 @@ with the unserved as infinitely late. Where the machine decides the figure, it i
 of its bar.
 ";
 
+/// Where the part begins that is not written by claims.
+const LIVE: &str = "\n## Live drills";
+
 /// The page.
 pub(super) fn page(found: &[Found]) -> String {
     let mut page = HEAD.to_owned();
@@ -50,11 +53,22 @@ pub(super) fn page(found: &[Found]) -> String {
     page
 }
 
+/// The part of an older page that live drills have left: no claim writes it anew.
+pub(super) fn kept(old: &str) -> &str {
+    old.find(LIVE).map_or("", |at| &old[at..])
+}
+
 #[cfg(test)]
 mod tests {
-    use super::page;
+    use super::{kept, page};
     use crate::claims::bar::{Bar, Line, Unit};
     use crate::claims::{CLAIMS, Found};
+
+    #[test]
+    fn what_live_drills_have_left_is_kept() {
+        assert_eq!(kept("# Results\n\nx\n\n## Live drills\n\ny\n"), "\n## Live drills\n\ny\n");
+        assert_eq!(kept("# Results\n"), "");
+    }
 
     #[test]
     fn a_page_says_what_fell_short_and_what_was_not_run() {

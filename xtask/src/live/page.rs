@@ -21,13 +21,15 @@ fall short of the bar. Take ratios within one table, not absolutes: machines dif
 ";
 
 /// The titles of the sections, in their order.
-const TITLES: [&str; 3] = [ENGINES, OVERHEAD, IDLE];
+const TITLES: [&str; 4] = [ENGINES, OVERHEAD, IDLE, GENERATOR];
 /// What the router does to real engines.
 pub(super) const ENGINES: &str = "In front of real engines";
 /// What the router costs.
 pub(super) const OVERHEAD: &str = "What a router costs";
 /// What connections cost on which nothing is asked.
 pub(super) const IDLE: &str = "What idle connections cost";
+/// What our load generator costs.
+pub(super) const GENERATOR: &str = "What generating load costs";
 
 /// Prints what was found, and keeps it as a section where that was asked for. The code: 1 where a
 /// bar is not held, 3 where none could be looked at or something was not run.

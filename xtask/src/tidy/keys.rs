@@ -25,7 +25,12 @@ pub(super) fn check(sources: &[Source], findings: &mut Findings) {
                 let keys = text.lines().filter_map(|line| Some(line.split_once('=')?.0.trim()));
                 known.extend(keys);
             }
-            "rs" => known.extend(text.split('"').filter(|quoted| quoted.ends_with(ENDING))),
+            "rs" => {
+                known.extend(text.split('"').filter(|quoted| quoted.ends_with(ENDING)));
+                // What results are written with has the names of fields.
+                let fields = text.lines().filter_map(|line| line.trim().strip_prefix("pub "));
+                known.extend(fields.filter_map(|field| Some(field.split_once(':')?.0)));
+            }
             _ => {}
         }
     }

@@ -118,8 +118,8 @@ pub(super) fn recovery(requests: &[&Request]) -> Option<Recovery> {
     let last = requests.iter().map(|request| request.scheduled).max()?;
     let whole = (last - first).0.max(1);
     let piece = |moment: Span| {
-        ((moment - first).0 as u128 * PIECES as u128 / u128::from(whole)).min(PIECES as u128 - 1)
-            as usize
+        (u128::from((moment - first).0) * PIECES as u128 / u128::from(whole))
+            .min(PIECES as u128 - 1) as usize
     };
     let mut counts = [0_u64; PIECES];
     requests.iter().for_each(|request| counts[piece(request.scheduled)] += 1);

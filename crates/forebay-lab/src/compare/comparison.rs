@@ -329,6 +329,11 @@ pub struct Contrast {
 }
 
 impl Comparison {
+    /// Everything as one object, indented, with a line end.
+    pub fn json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("a comparison is always JSON") + "\n"
+    }
+
     /// The verdict on the last arm, the one under test.
     pub fn outcome(&self) -> Outcome {
         self.arms.last().map_or(Outcome::Inconclusive, |arm| arm.outcome.0)

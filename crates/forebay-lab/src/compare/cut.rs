@@ -3,8 +3,8 @@
 //! Means over batches of one run are nearly independent once a batch is long against the memory of
 //! what it measures; 10 to 30 batches serve, since more buy little and shorter ones depend on one
 //! another (Schmeiser, *Operations Research* 30(3), 1982). So the shortest blocks are taken whose
-//! neighbours hardly correlate, and where even the longest do, intervals are widened by what is left
-//! (see [`crate::stats::share::inflation`]). Blocks hold equally many requests: a pause in the
+//! neighbours hardly correlate, and where even the longest do, intervals are widened by what is
+//! left (see [`crate::stats::share::inflation`]). Blocks hold equally many requests: a pause in the
 //! arrivals is no block.
 
 use std::collections::BTreeMap;
@@ -41,9 +41,9 @@ pub(super) fn cut(requests: &[Request]) -> Cut {
 /// Cuts a run into this many blocks of equally many requests, in the order of their schedule.
 pub(super) fn into_equal(requests: &[Request], count: usize) -> Cut {
     let mut order: Vec<&Request> = requests.iter().collect();
-    order.sort_by_key(|request| (request.scheduled, request.request));
+    order.sort_by_key(|request| (request.scheduled, request.place));
     let place = |nth: usize| nth * count / order.len().max(1);
-    let places = order.iter().enumerate().map(|(nth, request)| (request.request, place(nth)));
+    let places = order.iter().enumerate().map(|(nth, request)| (request.place, place(nth)));
     Cut { places: places.collect(), count }
 }
 
@@ -51,7 +51,7 @@ pub(super) fn into_equal(requests: &[Request], count: usize) -> Cut {
 pub(super) fn into(requests: &[Request], cut: &Cut) -> Vec<Vec<Request>> {
     let mut blocks = vec![Vec::new(); cut.count];
     for request in requests {
-        if let Some(place) = cut.places.get(&request.request) {
+        if let Some(place) = cut.places.get(&request.place) {
             blocks[*place].push(request.clone());
         }
     }
@@ -96,7 +96,7 @@ pub(super) fn lag_one(values: &[f64]) -> Option<f64> {
 fn ranks(values: &[f64]) -> Vec<f64> {
     let rank = |value: &f64| {
         let below = values.iter().filter(|other| *other < value).count();
-        let tied = values.iter().filter(|other| *other == value).count();
+        let tied = values.iter().filter(|other| other.total_cmp(value).is_eq()).count();
         below as f64 + tied as f64 / 2.0
     };
     values.iter().map(rank).collect()

@@ -2,11 +2,12 @@
 //!
 //! A quantile holds exactly when few enough of all offered are beyond the limit: p99 ≤ 60 s says
 //! that at most 1 % are later, or never served. So every criterion but a mean and a maximum is a
-//! share, and shares have honest intervals, for few blocks, for bursts, and for what is never served.
+//! share, and shares have honest intervals, for few blocks, for bursts, and for what is never
+//! served.
 //!
-//! GO: every criterion holds with the confidence asked for, each for itself (Berger, *Technometrics*
-//! 24(4), 1982: all of several claims at once need no correction). NO-GO: one fails with that
-//! confidence, shared out among all criteria (Bonferroni), since any of them would do.
+//! GO: every criterion holds with the confidence asked for, each for itself (Berger,
+//! *Technometrics* 24(4), 1982: all of several claims at once need no correction). NO-GO: one fails
+//! with that confidence, shared out among all criteria (Bonferroni), since any of them would do.
 //!
 //! A limit of nothing at all — refused ≤ 0 %, completed ≥ 100 %, a maximum — is about these runs,
 //! since no number of runs shows that something never happens.
@@ -245,7 +246,7 @@ fn verdict(findings: &[Finding], blocks: usize, confidence: f64) -> (Outcome, St
         return (Outcome::NoGo, listed(&told));
     }
     if open.is_empty() {
-        let told: Vec<String> = findings.iter().map(|finding| held(finding)).collect();
+        let told: Vec<String> = findings.iter().map(held).collect();
         let over = crate::drill::notation::counted(blocks, "block");
         return (Outcome::Go, format!("with {sure} confidence over {over}: {}", listed(&told)));
     }

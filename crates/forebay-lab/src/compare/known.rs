@@ -1,9 +1,9 @@
 //! Finds what is known of a latency over all that were offered, from requests or from summaries.
 //!
-//! A summary has percentiles of the completed only. Over all offered each of them lies further down:
-//! with 14 % unserved the median of the offered is the 58th percentile of the completed, which lies
-//! between the median and the 75th that the summary gives. That is said as bounds; a figure between
-//! them would be made up.
+//! A summary has percentiles of the completed only. Over all offered each of them lies further
+//! down: with 14 % unserved the median of the offered is the 58th percentile of the completed,
+//! which lies between the median and the 75th that the summary gives. That is said as bounds; a
+//! figure between them would be made up.
 
 use super::request::Unit;
 use crate::drill::criteria::Metric;

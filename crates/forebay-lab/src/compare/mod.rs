@@ -3,6 +3,7 @@
 //! | module | does |
 //! |---|---|
 //! | [`comparison`] | holds what came of it |
+//! | `arms` | reads the results of an arm |
 //! | `request` | reduces a run to its requests, and counts how they ended |
 //! | `cut` | cuts one run into blocks |
 //! | `known` | finds quantiles over all offered, or their bounds |
@@ -13,6 +14,7 @@
 //! | `summary` | says it in sentences |
 //! | [`table`] | prints it |
 
+mod arms;
 mod aside;
 pub mod comparison;
 mod contrast;
@@ -43,6 +45,7 @@ use cut::Cut;
 use group::Sure;
 use request::{Request, Unit};
 
+pub use arms::read;
 pub use comparison::Comparison;
 
 /// One side of a comparison: an endpoint, a way of routing.
@@ -232,7 +235,7 @@ impl<'a> Read<'a> {
             // The same request is in the same block on both sides.
             let base = cut::into_equal(ones, count);
             let own = cut::into_equal(others, count);
-            let known = others.iter().all(|request| base.places.contains_key(&request.request));
+            let known = others.iter().all(|request| base.places.contains_key(&request.place));
             let paired = paired && known && ones.len() == others.len();
             let one = self.cut(Some(&base));
             let two = other.cut(Some(if paired { &base } else { &own }));
@@ -251,10 +254,8 @@ impl<'a> Read<'a> {
             }
         };
         let (one, two) = (units(self), units(other));
-        let plan = match paired {
-            true => Plan::Paired(one.len()),
-            false => Plan::Unpaired(one.len(), two.len()),
-        };
+        let plan =
+            if paired { Plan::Paired(one.len()) } else { Plan::Unpaired(one.len(), two.len()) };
         let together = Together { plan, autocorrelation: 0.0, options };
         (!one.is_empty() && !two.is_empty()).then_some((one, two, together))
     }
@@ -287,7 +288,7 @@ impl<'a> Read<'a> {
         let is_known = !requests.is_empty();
         ArmFigures {
             label: self.arm.label.clone(),
-            runs: self.arm.runs.iter().map(|run| seen(run)).collect(),
+            runs: self.arm.runs.iter().map(seen).collect(),
             blocks: Blocks {
                 count: cutting.units.len(),
                 is_cut: cutting.is_cut,

@@ -13,7 +13,8 @@ use crate::results::{Figures, Outcome, Results, Row};
 /// One request that was offered. Latencies are milliseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Request {
-    pub(super) request: u64,
+    /// Its place in the plan.
+    pub(super) place: u64,
     pub(super) scheduled: Span,
     pub(super) end: Span,
     pub(super) outcome: Outcome,
@@ -45,7 +46,7 @@ impl Request {
         });
         let vain = row.attempts.iter().filter(|attempt| attempt.outcome != Outcome::Completed);
         Self {
-            request: row.request,
+            place: row.request,
             scheduled: row.scheduled,
             end: row.last().map_or(row.scheduled, |last| last.end),
             outcome: row.outcome,

@@ -67,11 +67,12 @@ pub(super) fn in_unit(value: f64, unit: &str) -> String {
     }
 }
 
-/// The same with a sign always: a difference.
+/// The same with a sign always: a difference. Shares differ by points of a percent.
 pub(super) fn change(value: f64, unit: &str) -> String {
-    let text = in_unit(value, unit);
-    let text = text
-        .replace('%', "points")
-        .replace(" points", if unit == "share" { " points" } else { "" });
+    let text = if unit == "share" && value.is_finite() {
+        format!("{} pts", three_digits(100.0 * value))
+    } else {
+        in_unit(value, unit)
+    };
     if value > 0.0 { format!("+{text}") } else { text }
 }

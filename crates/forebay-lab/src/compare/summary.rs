@@ -162,8 +162,8 @@ pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
         }
         if arm.blocks.is_cut {
             notes.push(format!(
-                "{label}: one run, cut into {} blocks by its schedule; intervals say nothing of the \
-                 spread between runs.",
+                "{label}: one run, cut into {} blocks by its schedule; intervals say nothing of \
+                 the spread between runs.",
                 arm.blocks.count
             ));
         } else if (1..5).contains(&arm.blocks.count) {
@@ -174,14 +174,14 @@ pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
         }
         if arm.blocks.autocorrelation.is_some_and(|r| r > 0.3) {
             notes.push(format!(
-                "{label}: neighbouring blocks lean the same way, so intervals are widened; a longer \
-                 run would tell more."
+                "{label}: neighbouring blocks lean the same way, so intervals are widened; a \
+                 longer run would tell more."
             ));
         }
         if arm.is_figures_only {
             notes.push(format!(
-                "{label}: only summaries are known, so latency over all offered is given as bounds, \
-                 and untested."
+                "{label}: only summaries are known, so latency over all offered is given as \
+                 bounds, and untested."
             ));
         }
     }

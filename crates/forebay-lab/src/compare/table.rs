@@ -63,8 +63,8 @@ pub fn render(comparison: &Comparison) -> String {
 }
 
 const READING: &str = "Every figure is over all requests that were offered, one never served being \
-    infinitely late, except those of survivors, which are not to be compared between arms that serve \
-    different requests.";
+    infinitely late, except those of survivors, which are not to be compared between arms that \
+    serve different requests.";
 
 fn counts(text: &mut String, name: &str, buckets: &Buckets) {
     let or = |count: Option<u64>| count.map_or("?".to_owned(), |count| count.to_string());

@@ -122,7 +122,8 @@ fn false_claims(blocks: usize, target: Target, paired: bool, start: u64) -> (u32
                 .collect()
         };
         let arms = [arm("one", side(300)), arm("two", side(600))];
-        let told = quick(&arms, "refused_share_max = 0.2");
+        let options = Options { resamples: 200, ..Options::default() };
+        let told = compare(&arms, &criteria("refused_share_max = 0.2"), &options).unwrap();
         let difference = &told.differences[0];
         assert_eq!(difference.is_paired, paired);
         claims.0 += u32::from(difference.primary.differs);
@@ -237,4 +238,68 @@ fn no_line_of_the_table_is_wider_than_a_terminal() {
     for line in text.lines() {
         assert!(line.chars().count() <= super::table::WIDTH, "{line}");
     }
+}
+
+/// What an `AIPerf` summary says, as far as a comparison needs it.
+fn aiperf(file: &Path) -> Option<Block> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let number = |tag: &str| json[tag]["avg"].as_f64();
+    let spread = |tag: &str| {
+        let of = |key: &str| json[tag][key].as_f64().unwrap();
+        let percentile = |p: u8| json[tag][format!("p{p}")].as_f64().map(|value| (p, value));
+        Spread {
+            count: of("count") as u64,
+            mean: of("avg"),
+            std: None,
+            range: Some((of("min"), of("max"))),
+            percentiles: (1..100).filter_map(percentile).collect(),
+        }
+    };
+    let counts = BTreeMap::from([
+        (Outcome::Completed, number("request_count").unwrap() as u64),
+        (Outcome::Refused, number("error_request_count").unwrap_or(0.0) as u64),
+    ]);
+    let figures = Figures {
+        about: about(None),
+        counts,
+        ttft_ms: Some(spread("time_to_first_token")),
+        itl_ms: Some(spread("inter_token_latency")),
+        e2e_ms: Some(spread("request_latency")),
+        duration_s: number("benchmark_duration"),
+        ..Figures::default()
+    };
+    let from = file.display().to_string();
+    Some(Block { from, results: Results::Figures(Box::new(figures)) })
+}
+
+#[test]
+fn the_summaries_of_the_evidence_tell_its_story() {
+    let shared = std::env::var_os("FOREBAY_SHARED").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
+        std::path::PathBuf::from,
+    );
+    let read = |arm: &str| -> Option<Vec<Block>> {
+        let file = |nth| shared.join(format!("data/aiperf-0.8/N2-{arm}-{nth}.json"));
+        (1..=3).map(|nth| aiperf(&file(nth))).collect()
+    };
+    let (Some(off), Some(on)) = (read("off"), read("on")) else {
+        println!("skipped: there is no data/aiperf-0.8 in {}", shared.display());
+        return;
+    };
+    let told = quick(&[arm("round-robin", off), arm("kv", on)], "refused_share_max = 0.01");
+    let (base, kv) = (&told.arms[0], &told.arms[1]);
+    assert_eq!((base.all.buckets.completed, kv.all.buckets.completed), (3000, 2571));
+    assert_eq!((kv.all.buckets.refused, kv.all.refused_share.said.as_str()), (429, "14.3 %"));
+    assert!((11.0..12.0).contains(&kv.all.design_effect.unwrap()));
+    // Three runs are enough to say that 14 % is more than 1 %.
+    assert_eq!((kv.outcome.0, told.exit_code()), (Verdict::NoGo, 1), "{}", kv.reason);
+    // Both complete as many a second.
+    let rate = told.differences[0].secondary.iter().find(|it| it.metric == "completed_per_s");
+    assert!(!rate.unwrap().differs && (3.6..3.8).contains(&kv.completed_per_s.value.unwrap()));
+    let ttft = &kv.all.latencies[0];
+    assert_eq!(ttft.offered.p90.said, "undefined: 14.3 % refused");
+    assert!(ttft.survivors_mean.value.unwrap() < 4600.0 && ttft.offered.p50.value.is_none());
+    let named = &told.differences[0].survivorship[0];
+    assert!(named.contains("TTFT p90") && named.contains("2571"), "{named}");
 }

@@ -95,7 +95,7 @@ mod tests {
             workers: vec!["http://a".to_owned(), "http://b".to_owned()],
             workers_len: 2,
             model: "m".to_owned(),
-            config: "/tmp/c.toml".to_owned(),
+            config: "logs/c.toml".to_owned(),
         }
     }
 

@@ -100,6 +100,12 @@ impl Process {
         gone.then(|| self.not_ready(format!("ended: {status}")))
     }
 
+    /// Whether what starts it is done. A program with a command that stops it is one that starts
+    /// others, and only when it has ended are they there as they should be.
+    pub fn has_started(&mut self) -> bool {
+        self.stop.is_empty() || !matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// What is to be said when it is not ready.
     pub fn not_ready(&self, what: String) -> ProcessError {
         ProcessError::NotReady {

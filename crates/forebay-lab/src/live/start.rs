@@ -207,7 +207,11 @@ async fn ready(
 ) -> Result<(), LiveError> {
     let begun = Instant::now();
     loop {
-        let Err(said) = get(url, health).await else { return Ok(()) };
+        let said = match get(url, health).await {
+            Ok(_) if process.has_started() => return Ok(()),
+            Ok(_) => "it answers, but what starts it has not ended".to_owned(),
+            Err(said) => said,
+        };
         if let Some(failed) = process.has_failed() {
             return Err(failed.into());
         }

@@ -1,10 +1,10 @@
 //! Says when requests come and how long they are, where no trace says so.
 //!
 //! Two questions are kept apart. A [`Rate`] says how many are due a second, and how that changes
-//! over the run; a [`Process`] says how evenly they come at that rate. So bursts can ride on a ramp,
-//! and a constant rate is one thing only: with equal gaps. (Generators are known whose "constant"
-//! is exponential inside; then nobody knows any more which queue comes from the load and which from
-//! the server.)
+//! over the run; a [`Process`] says how evenly they come at that rate. So bursts can ride on a
+//! ramp, and a constant rate is one thing only: with equal gaps. (Generators are known whose
+//! "constant" is exponential inside; then nobody knows any more which queue comes from the load and
+//! which from the server.)
 //!
 //! Arrivals of unit rate are drawn first and bent to the rate afterwards: the `n`-th comes when the
 //! area below the rate reaches the sum of the first `n` unit gaps. For exponential gaps that is

@@ -37,11 +37,11 @@ pub struct Ask {
     pub model: String,
     /// The field that a prompt stands in.
     pub form: Form,
-    /// Whether the answer is asked for as a stream, with its usage at the end. Nothing of a stream is
-    /// said otherwise: engines refuse `stream_options` without `stream`.
+    /// Whether the answer is asked for as a stream, with its usage at the end. Nothing of a stream
+    /// is said otherwise: engines refuse `stream_options` without `stream`.
     pub stream: bool,
-    /// Leaves out what only vLLM and its kin know, `min_tokens` and `ignore_eos`: an answer may then
-    /// end before its length. For endpoints that refuse unknown fields.
+    /// Leaves out what only vLLM and its kin know, `min_tokens` and `ignore_eos`: an answer may
+    /// then end before its length. For endpoints that refuse unknown fields.
     pub is_plain: bool,
     /// Bounds the answer by `max_completion_tokens`, as newer endpoints want it, instead of
     /// `max_tokens`.

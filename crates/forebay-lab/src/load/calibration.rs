@@ -1,9 +1,9 @@
 //! Learns how many tokens a word is for an endpoint, from the usage of a few probes.
 //!
 //! What a prompt's words are to a model's tokenizer, and what its chat template puts around them,
-//! only the endpoint knows; but it says the sum with every answer. Prompts of different lengths give
-//! a straight line: its slope is the tokens of a word, and where it meets no words at all is what
-//! stands around them.
+//! only the endpoint knows; but it says the sum with every answer. Prompts of different lengths
+//! give a straight line: its slope is the tokens of a word, and where it meets no words at all is
+//! what stands around them.
 
 /// The tokens that a word may be. Beyond, what an endpoint counts are no tokens of these words.
 const PER_WORD: std::ops::RangeInclusive<f64> = 0.05..=20.0;
@@ -71,8 +71,8 @@ impl Calibration {
         (self.overhead + self.per_word * words as f64).round() as u64
     }
 
-    /// Words before which the `place`-th id of so many tokens begins. It depends on nothing else, so
-    /// that equal prefixes stay equal text.
+    /// Words before which the `place`-th id of so many tokens begins. It depends on nothing else,
+    /// so that equal prefixes stay equal text.
     pub(super) fn words_before(&self, place: u64, id_tokens: u64) -> u64 {
         ((place * id_tokens) as f64 / self.per_word).round() as u64
     }

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use forebay_core::Span;
@@ -87,7 +88,7 @@ pub async fn probe(bodies: &Bodies, settings: &Settings) -> Result<Calibration, 
     let settings = Settings {
         users: None,
         patience: PROBE_PATIENCE,
-        pulse: Default::default(),
+        pulse: Arc::default(),
         ..settings.clone()
     };
     let mut told = Vec::new();

@@ -64,8 +64,8 @@ impl Broken {
     }
 }
 
-/// One open connection of HTTP/1.1. Dropping it closes the socket at once, also in the middle of an
-/// answer.
+/// One open connection of HTTP/1.1. Dropping it closes the socket at once, also in the middle of
+/// an answer.
 pub(super) struct Connection {
     sender: SendRequest<Outgoing>,
     task: AbortHandle,
@@ -97,8 +97,8 @@ pub(super) enum Line {
 }
 
 impl Line {
-    /// When the last byte of its latest request went out, if the connection knows, and any did since
-    /// that moment.
+    /// When the last byte of its latest request went out, if the connection knows, and any did
+    /// since that moment.
     pub(super) fn written(&self, since: Span) -> Option<Span> {
         match self {
             Self::Own(connection) => connection.written.get().filter(|at| *at >= since),
@@ -222,6 +222,7 @@ impl Dialer {
         (attempt.connected, attempt.is_reused) = (Some(self.elapsed()), is_reused);
         let sent = place.sender.send_request(request).await;
         let response = sent.map_err(|error| Broken::no_answer(&error))?;
+        place.is_answered();
         Ok((response, Line::Shared(place)))
     }
 
@@ -242,6 +243,8 @@ impl Dialer {
         let opened = http2::Builder::new(TokioExecutor::new())
             .initial_stream_window_size(WINDOW_BYTES)
             .initial_connection_window_size(WINDOW_BYTES)
+            // What is sent before the server has said how much it allows may be refused.
+            .initial_max_send_streams(1)
             .handshake(socket)
             .await;
         let (sender, driver) = opened.map_err(|error| Broken::handshake(&error))?;

@@ -53,7 +53,14 @@ pub async fn run(
         tokio::select! {
             biased;
             () = &mut stop => break,
-            () = alarm.wait_until(due), if has_room && next.is_some() => driver.begin(),
+            () = alarm.wait_until(due), if has_room && next.is_some() => {
+                driver.begin();
+                if driver.is_behind() {
+                    // What was begun gets on its way before the next body is made: else a backlog
+                    // would be begun as a whole, and be later than it says.
+                    yield_now().await;
+                }
+            }
             Some(ended) = driver.calls.join_next(), if !driver.calls.is_empty() => {
                 driver.settle(joined(ended), has_room);
             }
@@ -82,6 +89,7 @@ struct Driver<P: Iterator<Item = Planned>, E> {
 impl<P: Iterator<Item = Planned>, E: FnMut(Row)> Driver<P, E> {
     fn new(plan: P, settings: &Settings, each: E) -> Self {
         let (start, witness) = (Instant::now(), Witness::new());
+        settings.pulse.start(start);
         let dialer = |target| {
             Dialer::new(
                 target,
@@ -120,6 +128,12 @@ impl<P: Iterator<Item = Planned>, E: FnMut(Row)> Driver<P, E> {
         self.calls.spawn(call::call(Arc::clone(&self.run), job));
         self.run.witness.begins(self.calls.len(), was_held_back);
         self.run.settings.pulse.set_in_flight(self.calls.len());
+    }
+
+    /// Whether the next request is due already.
+    fn is_behind(&self) -> bool {
+        // Where nothing has been taken from the plan, nobody knows yet.
+        self.agenda.known().is_none_or(|at| at <= self.run.elapsed())
     }
 
     /// An attempt has ended: the request comes back, or is over.

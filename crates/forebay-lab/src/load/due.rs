@@ -38,7 +38,7 @@ enum Due {
     /// A request that was refused comes back.
     Again(Box<Job>),
     /// A turn whose previous one has ended.
-    Turn(u64, Planned),
+    Turn(u64, Box<Planned>),
     /// A user is ready for the next request.
     User(u32),
 }
@@ -89,9 +89,13 @@ impl<P: Iterator<Item = Planned>> Agenda<P> {
         if self.ahead.is_empty() {
             self.look_ahead();
         }
+        self.known()
+    }
+
+    /// The same, of what has been taken from the plan so far.
+    pub(super) fn known(&self) -> Option<Span> {
         let later = self.later.first_key_value().map(|((at, _), _)| *at);
-        let planned = self.planned();
-        later.into_iter().chain(planned).min()
+        later.into_iter().chain(self.planned()).min()
     }
 
     /// When the plan's next request is due, where the plan says.
@@ -110,7 +114,7 @@ impl<P: Iterator<Item = Planned>> Agenda<P> {
         let ((at, _), due) = self.later.pop_first()?;
         match due {
             Due::Again(job) => Some(job),
-            Due::Turn(nth, planned) => Some(job(nth, planned, at)),
+            Due::Turn(nth, planned) => Some(job(nth, *planned, at)),
             Due::User(user) => self.ready(user, at),
         }
     }
@@ -120,7 +124,7 @@ impl<P: Iterator<Item = Planned>> Agenda<P> {
         let Some(session) = planned.session else { return Some(job(nth, planned, at)) };
         match self.sessions.came(session, planned.delay, Moment(at.0), nth) {
             Sending::Now(nth) => return Some(job(nth, planned, at)),
-            Sending::Later(at, nth) => self.put(Span(at.0), Due::Turn(nth, planned)),
+            Sending::Later(at, nth) => self.put(Span(at.0), Due::Turn(nth, Box::new(planned))),
             Sending::Kept => drop(self.kept.insert(nth, planned)),
         }
         None
@@ -157,7 +161,7 @@ impl<P: Iterator<Item = Planned>> Agenda<P> {
             job.row.session.and_then(|session| self.sessions.ended(session, Moment(at.0)))
             && let Some(planned) = self.kept.remove(&nth)
         {
-            self.put(Span(due.0), Due::Turn(nth, planned));
+            self.put(Span(due.0), Due::Turn(nth, Box::new(planned)));
         }
     }
 

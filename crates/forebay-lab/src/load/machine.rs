@@ -72,7 +72,7 @@ fn pressure(text: &str) -> Option<u64> {
 }
 
 /// All ticks and the stolen ones: of the first line of `/proc/stat` the first eight numbers, the
-/// eighth of which is steal (proc_stat(5)). Guests are counted within them.
+/// eighth of which is steal (`proc_stat(5)`). Guests are counted within them.
 fn ticks(text: &str) -> Option<(u64, u64)> {
     let line = text.lines().next()?.strip_prefix("cpu ")?;
     let numbers = line.split_whitespace().take(8).map(str::parse).collect::<Result<Vec<u64>, _>>();

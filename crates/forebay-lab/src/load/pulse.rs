@@ -1,12 +1,15 @@
 //! Says how a run goes while it goes.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use forebay_core::Span;
+use tokio::time::Instant;
 
 /// Counts of a run that somebody may look at at any time, from any thread.
 #[derive(Debug, Default)]
 pub struct Pulse {
+    started: OnceLock<Instant>,
     sent: AtomicU64,
     in_flight: AtomicU64,
     lag_max: AtomicU64,
@@ -14,6 +17,11 @@ pub struct Pulse {
 }
 
 impl Pulse {
+    /// When the run started: the moments of its rows count from there.
+    pub fn started(&self) -> Option<Instant> {
+        self.started.get().copied()
+    }
+
     /// First attempts so far.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
@@ -33,6 +41,11 @@ impl Pulse {
     /// body.
     pub fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn start(&self, at: Instant) {
+        // One pulse is of one run; a second one would count on from the first.
+        let _ = self.started.set(at);
     }
 
     pub(super) fn sends(&self, lag: Span) {

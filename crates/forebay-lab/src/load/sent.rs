@@ -3,9 +3,9 @@
 //!
 //! Whether a row of a conversation holds all of it so far or only what is new cannot be seen in one
 //! row. A generator that takes whole conversations for increments sends the second turn twice as
-//! long, and reports a server's collapse. Rows are sent here as they stand, each as long as it says;
-//! and rows that look like increments are counted, since then the trace itself asks for less than
-//! its conversations would.
+//! long, and reports a server's collapse. Rows are sent here as they stand, each as long as it
+//! says; and rows that look like increments are counted, since then the trace itself asks for less
+//! than its conversations would.
 
 use std::sync::Arc;
 
@@ -68,8 +68,8 @@ impl Sent {
     pub fn notes(&self) -> Vec<String> {
         let Self { requests, trace_tokens, tokens, later_turns, apart, .. } = self;
         let mut notes = vec![format!(
-            "input tokens of the {requests} requests planned: {trace_tokens} in the trace, {tokens} \
-             in the prompts made for them"
+            "input tokens of the {requests} requests planned: {trace_tokens} in the trace, \
+             {tokens} in the prompts made for them"
         )];
         if *apart > 0 {
             notes.push(format!(
@@ -82,8 +82,8 @@ impl Sent {
 }
 
 impl Turn {
-    /// Whether another turn holds this one: all blocks that this one fills, or, where a trace has no
-    /// ids, at least as many tokens.
+    /// Whether another turn holds this one: all blocks that this one fills, or, where a trace has
+    /// no ids, at least as many tokens.
     fn begins(&self, later: &Self) -> bool {
         let whole = (self.prompt / u64::from(self.id_tokens.max(1))) as usize;
         match (self.ids.is_empty(), later.ids.is_empty()) {
@@ -147,7 +147,8 @@ mod tests {
 
     #[test]
     fn rows_that_look_like_increments_are_sent_as_they_stand_and_named() {
-        let rows = "{\"session_id\":\"a\",\"timestamp\":0,\"input_length\":600,\"output_length\":5}\n\
+        let rows = "{\"session_id\":\"a\",\"timestamp\":0,\"input_length\":600,\
+                    \"output_length\":5}\n\
                     {\"session_id\":\"a\",\"delay\":5,\"input_length\":40,\"output_length\":5}\n";
         let (sent, prompts) = sent(rows, &bodies());
         assert_eq!(prompts[1].split(' ').count(), 40);

@@ -65,8 +65,8 @@ pub struct Users {
 }
 
 impl Settings {
-    /// Settings for these targets: HTTP/1.1, connections used again, 4,096 requests under way, ten minutes of
-    /// patience (as OpenAI's own clients have), 8 MiB an answer, nobody who tries again.
+    /// Settings for these targets: HTTP/1.1, connections used again, 4,096 requests under way, ten
+    /// minutes of patience (as OpenAI's own clients have), 8 MiB an answer, nobody who tries again.
     pub fn for_targets(targets: Vec<Target>) -> Self {
         Self {
             targets,

@@ -5,7 +5,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::client::conn::http2::{self, SendRequest};
@@ -20,6 +20,10 @@ use super::outgoing::Outgoing;
 type Wire = TokioIo<Box<dyn Socket>>;
 /// What moves the bytes of a connection.
 type Driver = http2::Connection<Wire, Outgoing, TokioExecutor>;
+
+/// Requests at once that a server is taken to allow before it has said so: the least that RFC 9113
+/// recommends (section 6.5.2).
+const STREAMS_USUAL: usize = 100;
 
 /// The connections to one target.
 #[derive(Default)]
@@ -36,6 +40,8 @@ pub(super) struct Shared {
     streams: AtomicUsize,
     /// Knows how many its server allows at once, from the moment that it has said so.
     driver: Arc<Mutex<Driver>>,
+    /// Whether its server has said so.
+    is_told: AtomicBool,
     /// Connections that are open, of all pools of a run.
     open: Arc<AtomicUsize>,
 }
@@ -53,20 +59,29 @@ impl Shared {
         open: Arc<AtomicUsize>,
     ) -> Self {
         let driver = Arc::new(Mutex::new(driver));
-        let driven = Arc::clone(&driver);
-        let driven = poll_fn(move |cx| {
-            let mut driver = driven.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = Arc::clone(&driver);
+        let task = tokio::spawn(poll_fn(move |cx| {
+            let mut connection = shared.lock().unwrap_or_else(PoisonError::into_inner);
             // What goes wrong on the connection is told to the requests that are on it.
-            Pin::new(&mut *driver).poll(cx).map(drop)
-        });
-        let task = tokio::spawn(driven).abort_handle();
+            Pin::new(&mut *connection).poll(cx).map(drop)
+        }))
+        .abort_handle();
         open.fetch_add(1, Ordering::Relaxed);
-        Self { sender, task, streams: AtomicUsize::new(0), driver, open }
+        Self {
+            sender,
+            task,
+            streams: AtomicUsize::new(0),
+            driver,
+            is_told: AtomicBool::new(false),
+            open,
+        }
     }
 
     fn has_room(&self) -> bool {
         let driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
-        self.streams.load(Ordering::Relaxed) < driver.current_max_send_streams()
+        let is_told = self.is_told.load(Ordering::Relaxed);
+        let streams_max = if is_told { driver.current_max_send_streams() } else { STREAMS_USUAL };
+        self.streams.load(Ordering::Relaxed) < streams_max
     }
 
     fn place(self: &Arc<Self>) -> Place {
@@ -79,6 +94,13 @@ impl Drop for Shared {
     fn drop(&mut self) {
         self.task.abort();
         self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Place {
+    /// The server has answered, and so has said before how many requests it allows.
+    pub(super) fn is_answered(&self) {
+        self.connection.is_told.store(true, Ordering::Relaxed);
     }
 }
 

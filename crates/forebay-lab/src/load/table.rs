@@ -25,7 +25,7 @@ pub fn table(summary: &Summary) -> String {
         let name = serde_json::to_value(fault).unwrap_or_default();
         let _ = writeln!(text, "    {:<20}{count:>8}", name.as_str().unwrap_or("unknown"));
     }
-    if all.attempts != all.offered {
+    if all.attempts > all.offered {
         let times = all.amplification.0.unwrap_or_default();
         let _ = writeln!(text, "  {} attempts, {times:.2} for each request", all.attempts);
     }

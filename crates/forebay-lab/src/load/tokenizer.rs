@@ -1,10 +1,10 @@
 //! Chooses the words of prompts with a model's own tokenizer, so that lengths are exact.
 //!
 //! Only words that are one token each are used, at the beginning of a prompt as well as behind a
-//! space, and whole prompts are encoded before the list is believed. So a prompt of so many words has
-//! so many tokens without being encoded when it is made, which would cost a generator milliseconds a
-//! prompt. What a template puts around it, or a mark of the beginning, is not looked for here: one
-//! probe tells it ([`Calibration::around`](super::Calibration::around)).
+//! space, and whole prompts are encoded before the list is believed. So a prompt of so many words
+//! has so many tokens without being encoded when it is made, which would cost a generator
+//! milliseconds a prompt. What a template puts around it, or a mark of the beginning, is not looked
+//! for here: one probe tells it ([`Calibration::around`](super::Calibration::around)).
 //!
 //! Reading `tokenizer.json` takes a large crate that only this needs, so it is a feature of the
 //! build. Without it every folder is refused, with what to do.
@@ -100,8 +100,8 @@ mod with {
             let is_word = |text: &&str| {
                 LETTERS.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_lowercase())
             };
-            // In the order of their numbers, so that a list is the same in every run: the vocabulary
-            // is a map without order.
+            // In the order of their numbers, so that a list is the same in every run: the
+            // vocabulary is a map without order.
             let vocabulary: BTreeMap<u32, String> = self
                 .read
                 .get_vocab(false)

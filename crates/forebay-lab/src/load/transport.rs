@@ -25,8 +25,8 @@ pub enum Http {
     /// HTTP/1.1: one request at a time on a connection.
     #[default]
     One,
-    /// HTTP/2: many at a time. It is spoken at once where there is no TLS, and agreed on where there
-    /// is.
+    /// HTTP/2: many at a time. It is spoken at once where there is no TLS, and agreed on where
+    /// there is.
     Two,
 }
 

@@ -6,15 +6,16 @@
 //!
 //! | list | one token each | used |
 //! |---|---|---|
-//! | [`Words::letters`] | for `forebay engine` | unless asked otherwise; the most different prompts |
-//! | [`Words::common`] | for nearly every tokenizer in use | where tokens are calibrated |
+//! | [`Words::letters`] | for `forebay engine` | unless asked otherwise; prompts differ most |
+//! | [`Words::everyday`] | for nearly every tokenizer in use | where tokens are calibrated |
 //! | [`Words::chosen`] | for the tokenizer they were chosen with | where there is one |
 
 use forebay_core::Rng;
 
 use super::arrivals::NotationError;
 
-/// The most words of a list: a draw takes its bits, and four of 14 fit into one step of a generator.
+/// The most words of a list: a draw takes its bits, and four of 14 fit into one step of a
+/// generator.
 pub const WORDS_MAX: usize = 1 << 14;
 /// The fewest: eight bits a word are 128 in the sixteen words of the smallest id in use, so that
 /// two prompts never look alike by chance.
@@ -43,8 +44,8 @@ impl Words {
     }
 
     /// Everyday English words, which nearly every vocabulary holds whole.
-    pub fn common() -> Self {
-        Self::of(COMMON.split_ascii_whitespace().map(str::to_owned))
+    pub fn everyday() -> Self {
+        Self::of(EVERYDAY.split_ascii_whitespace().map(str::to_owned))
     }
 
     /// Words of somebody's choice, each of ASCII letters and digits only, so that they need no
@@ -90,8 +91,8 @@ impl Words {
         self.text.len().div_ceil(self.len())
     }
 
-    /// Appends the first words that belong to an id, each behind a space: the same ones whenever the
-    /// id is met.
+    /// Appends the first words that belong to an id, each behind a space: the same ones whenever
+    /// the id is met.
     pub(super) fn write(&self, id: u64, words: u64, text: &mut Vec<u8>) {
         let mut rng = Rng::new(id);
         let (mut drawn, mut left) = (0, 0);
@@ -110,7 +111,7 @@ impl Words {
 
 /// 256 words of two to eight letters. None is a part of a longer one in a way that matters: words
 /// never meet without a space.
-const COMMON: &str = "
+const EVERYDAY: &str = "
     about above across action after again age air all almost along also always among amount and
     animal another answer any area arm around art ask away back bad bank base be because become
     bed before begin behind being best better between big bit black blood blue board boat body
@@ -132,7 +133,7 @@ const COMMON: &str = "
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{COMMON, WORDS_MAX, Words};
+    use super::{EVERYDAY, WORDS_MAX, Words};
 
     fn written(words: &Words, id: u64, count: u64) -> String {
         let mut text = Vec::new();
@@ -142,18 +143,18 @@ mod tests {
 
     #[test]
     fn lists_hold_different_words_and_a_power_of_two_of_them() {
-        for words in [Words::letters(), Words::common()] {
+        for words in [Words::letters(), Words::everyday()] {
             let different: BTreeSet<&str> = words.text.split(' ').skip(1).collect();
             assert_eq!(different.len(), words.len());
             assert_eq!(words.len(), 1 << words.bits);
         }
         assert_eq!(Words::letters().len(), WORDS_MAX);
-        assert_eq!(COMMON.split_ascii_whitespace().count(), 256);
+        assert_eq!(EVERYDAY.split_ascii_whitespace().count(), 256);
     }
 
     #[test]
     fn an_id_has_the_same_words_always_and_no_other_has_them() {
-        for words in [Words::letters(), Words::common()] {
+        for words in [Words::letters(), Words::everyday()] {
             let (short, long) = (written(&words, 7, 16), written(&words, 7, 100));
             assert!(long.starts_with(&short));
             assert_eq!((short.split(' ').count(), long.split(' ').count()), (17, 101));
@@ -164,7 +165,7 @@ mod tests {
 
     #[test]
     fn words_are_drawn_from_the_whole_list() {
-        let words = Words::common();
+        let words = Words::everyday();
         let text = written(&words, 1, 5_000);
         let seen: BTreeSet<&str> = text.split(' ').skip(1).collect();
         assert_eq!(seen.len(), 256);

@@ -5,6 +5,7 @@
 //! has been sent, and gives the plan its name.
 
 use std::cell::RefCell;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,8 +21,9 @@ use super::{Bodies, Planned, Pulse, Sent};
 use crate::trace::synth::Description;
 use crate::trace::{Notes, Requests, TraceError, TraceRequest, open_noting, speed_up};
 
-/// Hex digits of the name of a plan: two plans in a million share it with a chance of 1 in 30,000.
-const NAME_DIGITS: usize = 16;
+/// Bytes of the hash that names a plan: of a million plans, two share one with a chance of 1 in
+/// 30 million.
+const NAME_BYTES: usize = 8;
 
 /// What a run offers.
 #[derive(Clone, Debug)]
@@ -164,8 +166,11 @@ impl Workload {
         if let Some((share, pause)) = self.leaves {
             hash.update(format!("leaves {share} {pause} {}", self.seed));
         }
-        let hex: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        let plan = (!is_users).then(|| hex[..NAME_DIGITS].to_owned());
+        let name = hash.finalize().iter().take(NAME_BYTES).fold(String::new(), |mut hex, byte| {
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        });
+        let plan = (!is_users).then_some(name);
         Ok(Survey { requests: Some(count), last: (!is_users).then_some(last), plan })
     }
 

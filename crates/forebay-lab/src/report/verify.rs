@@ -1,7 +1,7 @@
 //! Holds a report's folder to the hashes of its manifest: nothing changed, lost or put in since.
 //!
-//! Whoever can change a file can change the manifest too. So the manifest's own hash, the *seal*, is
-//! what goes beside a signature, on paper or in a ticket: it is of one report only.
+//! Whoever can change a file can change the manifest too. So the manifest's own hash, the *seal*,
+//! is what goes beside a signature, on paper or in a ticket: it is of one report only.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -10,6 +10,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process;
 
+use super::export::Export;
 use super::gather::Gather;
 use super::{About, ResultsError, Row, Summary};
 use crate::whole_file::followed;
@@ -48,26 +49,25 @@ pub struct RunFolder {
     rows: BufWriter<File>,
     gather: Gather,
     has_rows: bool,
+    aiperf: Option<(Export, BufWriter<File>, u64)>,
     is_finished: bool,
 }
 
 impl RunFolder {
     /// Begins the folder. What is there under its name must be nothing, or an older run, which
     /// stays until this one is finished.
-    pub fn create(named: &Path, _options: FolderOptions) -> Result<Self, ResultsError> {
+    pub fn create(named: &Path, options: FolderOptions) -> Result<Self, ResultsError> {
         let folder = followed(named).map_err(ResultsError::unwritable(named))?;
         refuse_foreign(&folder)?;
         let part = beside(&folder, "part")?;
         fs::create_dir_all(&part).map_err(ResultsError::unwritable(&part))?;
         let rows = create(&part.join(ROWS_FILE))?;
-        Ok(Self {
-            folder,
-            part,
-            rows,
-            gather: Gather::default(),
-            has_rows: false,
-            is_finished: false,
-        })
+        let aiperf = options.aiperf.then(|| {
+            let rows = create(&part.join(AIPERF_ROWS_FILE))?;
+            Ok((Export::default(), rows, options.started_unix_ms))
+        });
+        let (aiperf, gather) = (aiperf.transpose()?, Gather::default());
+        Ok(Self { folder, part, rows, gather, has_rows: false, aiperf, is_finished: false })
     }
 
     /// Finds out whether a run could be written there, and leaves nothing behind.
@@ -97,7 +97,12 @@ impl RunFolder {
         self.gather.add(row);
         let written = serde_json::to_writer(&mut self.rows, row).map_err(io::Error::from);
         let written = written.and_then(|()| self.rows.write_all(b"\n"));
-        written.map_err(ResultsError::unwritable(&self.part.join(ROWS_FILE)))
+        written.map_err(ResultsError::unwritable(&self.part.join(ROWS_FILE)))?;
+        if let Some((export, rows, started)) = &mut self.aiperf {
+            let written = export.push(row, *started, rows);
+            written.map_err(ResultsError::unwritable(&self.part.join(AIPERF_ROWS_FILE)))?;
+        }
+        Ok(())
     }
 
     /// Sums the rows up, and gives the folder its name.
@@ -105,6 +110,13 @@ impl RunFolder {
         let rows = self.part.join(ROWS_FILE);
         self.rows.flush().map_err(ResultsError::unwritable(&rows))?;
         let summary = std::mem::take(&mut self.gather).into_summary(&sound(about));
+        if let Some((export, mut rows, _)) = self.aiperf.take() {
+            let path = self.part.join(AIPERF_ROWS_FILE);
+            rows.flush().map_err(ResultsError::unwritable(&path))?;
+            let path = self.part.join(AIPERF_SUMMARY_FILE);
+            let text = export.summary(&summary.about).to_string() + "\n";
+            fs::write(&path, text).map_err(ResultsError::unwritable(&path))?;
+        }
         let path = self.part.join(SUMMARY_FILE);
         fs::write(&path, summary.json()).map_err(ResultsError::unwritable(&path))?;
         // What was there may have changed since the run began.

@@ -7,17 +7,20 @@
 //! | [`Figures`] | the same for a tool that left only figures |
 //! | [`Results`] | either of them |
 //! | [`RunFolder`] | writes the folder of a run |
+//! | [`open`] | reads a run, ours or another tool's |
 //! | [`Summary`] | what its rows sum up to |
 
 mod about;
 mod counters;
 mod error;
+mod export;
 mod figures;
 mod folder;
 mod gather;
 mod micros;
 mod plan;
 mod quantiles;
+mod read;
 mod row;
 mod summary;
 
@@ -30,6 +33,7 @@ pub use folder::{
 };
 pub use gather::{GROUPS_MAX, OTHERS};
 pub use quantiles::Quantiles;
+pub use read::{DOCUMENT_BYTES_MAX, open};
 pub use row::{Attempt, Fault, Outcome, Row, Usage};
 pub use summary::{CompletedOnly, Conservation, Counts, Group, RetryAfter, Summary, TokenFigures};
 

@@ -48,7 +48,7 @@ impl Runbook {
         self.where_to_look(&mut text);
         if self.settings.is_some() {
             self.reasons(&mut text);
-            self.changes(&mut text);
+            Self::changes(&mut text);
         } else {
             any_gateway(&mut text);
         }
@@ -77,8 +77,9 @@ impl Runbook {
         let mut steps = Vec::new();
         if self.settings.is_some() {
             steps.push(
-                "Which reason? `sum by (class, reason) (rate(forebay_requests_refused_total[1m]))`. \
-                 The tallest line decides which row of *What each reason means* to read."
+                "Which reason? `sum by (class, reason) \
+                 (rate(forebay_requests_refused_total[1m]))`. The tallest line decides which \
+                 row of *What each reason means* to read."
                     .to_owned(),
             );
             steps.push(
@@ -222,7 +223,7 @@ impl Runbook {
         }
     }
 
-    fn changes(&self, text: &mut String) {
+    fn changes(text: &mut String) {
         text.push_str(
             "\n## What to change, and what it costs\n\n\
              Change one thing, wait two minutes, look again. The file is watched: most keys take \
@@ -274,7 +275,7 @@ fn any_gateway(text: &mut String) {
          | 503 | no room, or no worker | workers, or how long requests may wait |\n\
          | 529 | no room, in some APIs | as for 503 |\n\
          | 502 | a proxy's upstream broke | find the engine that restarts |\n\
-         | 504 | a proxy's upstream was silent | the proxy's timeout against the engines' queues |\n",
+         | 504 | a proxy's upstream was silent | its timeout against the engines' queues |\n",
     );
     text.push_str(
         "\nWith `--config` this page has the reasons of a Forebay gateway, and the present value \

@@ -31,19 +31,11 @@ fn without_links(text: &str) -> String {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('[') {
         out.push_str(before);
-        match after
-            .split_once("](")
-            .and_then(|(words, rest)| Some((words, rest.split_once(')')?.1)))
-        {
-            Some((words, after)) => {
-                out.push_str(words);
-                rest = after;
-            }
-            None => {
-                out.push('[');
-                rest = after;
-            }
-        }
+        let link = after.split_once("](");
+        let link = link.and_then(|(words, rest)| Some((words, rest.split_once(')')?.1)));
+        let (words, behind) = link.unwrap_or(("[", after));
+        out.push_str(words);
+        rest = behind;
     }
     out + rest
 }

@@ -75,6 +75,7 @@ pub(super) const METRICS: [Metric; 9] = [
 const WAIT: KeyName = ("class", "wait_ms_max");
 
 /// What can be done about a refusal.
+#[expect(clippy::too_many_lines, reason = "it is one table, a row for each reason")]
 pub(super) const fn of(reason: Reason) -> Remedy {
     let (keys, change, costs): (&'static [KeyName], _, _) = match reason {
         Reason::QueueFull => (

@@ -1,9 +1,9 @@
 //! Draws blocks anew to see how much a difference between two arms varies.
 //!
 //! The block is the unit (Künsch, *Annals of Statistics* 17(3), 1989; here without overlap,
-//! Carlstein, *Annals of Statistics* 14(3), 1986): requests in one share their queue and its bursts.
-//! Plain percentile intervals are too narrow with few blocks, so their tails are expanded as
-//! Hesterberg has it (*The American Statistician* 69(4), 2015): a tail of α becomes
+//! Carlstein, *Annals of Statistics* 14(3), 1986): requests in one share their queue and its
+//! bursts. Plain percentile intervals are too narrow with few blocks, so their tails are expanded
+//! as Hesterberg has it (*The American Statistician* 69(4), 2015): a tail of α becomes
 //! Φ(−t √(n/(n−1))), with the quantile t of n − 1 degrees of freedom. Where that tail holds too few
 //! draws to be read off, the interval is t standard errors of the draws, √(n/(n−1)) wider.
 
@@ -174,7 +174,11 @@ impl Difference {
 
 /// One less the other, where two infinite ones are alike.
 pub fn less(one: f64, other: f64) -> f64 {
-    if one.is_infinite() && one == other { 0.0 } else { one - other }
+    if one.is_infinite() && other.is_infinite() && one.signum() * other.signum() > 0.0 {
+        0.0
+    } else {
+        one - other
+    }
 }
 
 /// A size that both figures are of, to tell near from far.

@@ -64,7 +64,7 @@ pub fn t_quantile(p: f64, df: f64) -> f64 {
 }
 
 /// The probability that a beta variable is at most `x`: the regularised incomplete beta function
-/// I_x(a, b), DLMF 8.17.
+/// I(x; a, b), DLMF 8.17.
 pub fn beta_cdf(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;

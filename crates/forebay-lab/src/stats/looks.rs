@@ -2,7 +2,7 @@
 //!
 //! Whoever looks after every block and stops at the first significant figure is wrong far more
 //! often than 1 in 20. Each look gets a part of the whole error, spent by a power of the share of
-//! blocks that are in (Kim and DeMets, Biometrika 74(1), 1987, after Lan and DeMets, Biometrika
+//! blocks that are in (Kim and `DeMets`, Biometrika 74(1), 1987, after Lan and `DeMets`, Biometrika
 //! 70(3), 1983). Each look is tested at its own part, so that the sum bounds the error whatever the
 //! dependence of looks (Boole); exact boundaries would need their joint distribution, and win
 //! little.

@@ -1,8 +1,8 @@
 //! Finds the highest rate at which criteria hold, from blocks that pass or miss.
 //!
 //! The rate doubles until it is seen to be too much, then the gap is halved (on a scale of ratios:
-//! capacities are known to some percent, not to some requests). At each rate blocks are run until it
-//! is decided whether they pass more often than not, by a test that may be looked at after every
+//! capacities are known to some percent, not to some requests). At each rate blocks are run until
+//! it is decided whether they pass more often than not, by a test that may be looked at after every
 //! block (Robbins, *Annals of Mathematical Statistics* 41(5), 1970: with a uniform prior, the
 //! probability that the bounds of the mixture's martingale ever exclude the truth is at most α).
 //! Every rate that is tried gets an equal part of the error, so that all decisions together, and
@@ -101,9 +101,9 @@ impl Search {
         let blocks_max = self.bounds.blocks_max;
         let tried = self.current(rate);
         if passed {
-            tried.passed += 1
+            tried.passed += 1;
         } else {
-            tried.missed += 1
+            tried.missed += 1;
         }
         tried.decided = decided(tried.passed, tried.missed, alpha);
         let is_over = tried.passed + tried.missed >= blocks_max;
@@ -308,9 +308,9 @@ mod tests {
             let (mut passed, mut missed) = (0, 0);
             (0..200).any(|_| {
                 if rng.unit() < 0.5 {
-                    passed += 1
+                    passed += 1;
                 } else {
-                    missed += 1
+                    missed += 1;
                 }
                 decided(passed, missed, 0.05) != Decided::Open
             })

@@ -127,7 +127,8 @@ impl Share {
 
 /// By how much neighbours that lean the same way raise the variance of a mean: (1 + r) / (1 − r)
 /// for a first-order autoregression (Bayley and Hammersley, JRSS Supplement 8, 1946). Correlations
-/// above a half are cut there: a handful of blocks cannot tell more, and the run needs to be longer.
+/// above a half are cut there: a handful of blocks cannot tell more, and the run needs to be
+/// longer.
 pub fn inflation(autocorrelation: f64) -> f64 {
     let r = autocorrelation.clamp(0.0, 0.5);
     (1.0 + r) / (1.0 - r)

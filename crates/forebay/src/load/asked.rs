@@ -104,8 +104,9 @@ impl Args {
             Version::Two => Http::Two,
         };
         let tls = match &self.ca_file {
-            _ if self.insecure => Tls::trusting_anyone(http),
-            file => Tls::trusting(file.as_deref(), http)?,
+            _ if !self.url.iter().any(|url| url.starts_with("https://")) => None,
+            _ if self.insecure => Some(Tls::trusting_anyone(http)),
+            file => Some(Tls::trusting(file.as_deref(), http)?),
         };
         if self.in_flight_max == 0 {
             bail!("--in-flight-max 0 sends nothing\nhint: 4096 is the default");
@@ -114,7 +115,7 @@ impl Args {
             self.users.map(|count| Users { count, think: self.think, until: workload.lasts });
         let budget = self.retry_budget.map(|part| share("--retry-budget", part)).transpose()?;
         Ok(Settings {
-            transport: Transport { http, tls: Some(tls) },
+            transport: Transport { http, tls },
             headers,
             reuse: !self.no_reuse,
             in_flight_max: self.in_flight_max,

@@ -8,8 +8,8 @@ use forebay_core::Rng;
 use super::NotationError;
 use crate::trace::synth::exponential;
 
-/// The coefficients of variation that gamma gaps may have. Below, they are constant for all that can
-/// be measured; above, one gap in a thousand is as long as all others.
+/// The coefficients of variation that gamma gaps may have. Below, they are constant for all that
+/// can be measured; above, one gap in a thousand is as long as all others.
 const CV: std::ops::RangeInclusive<f64> = 0.01..=10.0;
 const FORMS: &str = "write constant, poisson, or gamma:CV with the coefficient of variation of the \
                      gaps from 0.01 to 10 (1 is poisson, 2.5 is bursty)";

@@ -45,10 +45,12 @@ impl Rate {
         lasts_s.map(Span::secs_f64)
     }
 
-    /// The rate for a run of this length: the last part lasts to its end, and a ramp without seconds
-    /// goes over the whole of it. `None` for a run that ends with its requests, not with time.
+    /// The rate for a run of this length: the last part lasts to its end, and a ramp without
+    /// seconds goes over the whole of it. `None` for a run that ends with its requests, not with
+    /// time.
     ///
-    /// Fails for a ramp that would have no end, and for a run that ends before the last part begins.
+    /// Fails for a ramp that would have no end, and for a run that ends before the last part
+    /// begins.
     pub fn over(mut self, run: Option<Span>) -> Result<Self, NotationError> {
         let last = self.parts.len() - 1;
         let Part { from, to, lasts_s } = self.parts[last];

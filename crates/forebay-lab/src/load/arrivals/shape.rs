@@ -29,8 +29,8 @@ pub struct Shape {
     pub prefixes: Option<Prefixes>,
 }
 
-/// Prefixes such as system prompts. Each prompt begins with one of them, drawn evenly, and is longer
-/// by it.
+/// Prefixes such as system prompts. Each prompt begins with one of them, drawn evenly, and is
+/// longer by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefixes {
     /// How many there are, from 1 to [`PREFIXES_MAX`].

@@ -72,7 +72,7 @@ fn another_salt_is_another_text_that_shares_as_much() {
 #[test]
 fn calibrated_prompts_have_the_words_that_their_tokens_come_to_and_share_prefixes_still() {
     let calibration = Calibration { per_word: 1.5, overhead: 9.0, error: 0.0 };
-    for list in [Words::common(), Words::letters()] {
+    for list in [Words::everyday(), Words::letters()] {
         let bodies = bodies().with_words(list).with_calibration(calibration);
         let (short, long) = (request(60, &[1, 2, 3, 4]), request(128, &[1, 2, 3, 5, 6, 7, 8, 9]));
         let (one, two) = (prompt(&bodies, 0, &short), prompt(&bodies, 1, &long));

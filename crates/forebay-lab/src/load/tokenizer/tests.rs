@@ -27,8 +27,8 @@ mod with {
     use crate::load::{Ask, Bodies, Calibration, Form};
     use crate::trace::TraceRequest;
 
-    /// A tokenizer of bytes that knows these words behind a space, and those of them that are `whole`
-    /// without one, too.
+    /// A tokenizer of bytes that knows these words behind a space, and those of them that are
+    /// `whole` without one, too.
     fn of(words: &[String], whole: impl Fn(&str) -> bool) -> PathBuf {
         let mut vocabulary = BTreeMap::new();
         let mut merges = Vec::new();

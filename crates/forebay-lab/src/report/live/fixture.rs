@@ -110,7 +110,7 @@ fn row(nth: u64, refuses: bool, rng: &mut Rng) -> Row {
         is_warmup: false,
         session: None,
         turn: 0,
-        class: Some(if nth % 3 == 0 { "public".into() } else { "research".into() }),
+        class: Some(if nth.is_multiple_of(3) { "public".into() } else { "research".into() }),
         tenant: None,
         prompt_tokens: Some(100 + nth % 1000),
         output_tokens: Some(100),

@@ -50,7 +50,8 @@ fn of_runs(live: &Live<'_>, all: &mut Vec<String>) {
     );
     say(
         &|about| !about.is_valid(),
-        "some runs are INVALID, since the generator itself was at its limit; no figure counts them.",
+        "some runs are INVALID, since the generator itself was at its limit; no figure counts \
+         them.",
     );
     say(
         &|about| about.was_interrupted,

@@ -1,5 +1,7 @@
 //! Writes the parts of the page that are tables and sentences.
 
+use std::fmt::Write as _;
+
 use super::Live;
 use crate::compare::comparison::LatencyFigures;
 use crate::drill::notation::{aligned_ms, counted, percent, three_digits};
@@ -48,12 +50,13 @@ pub(super) fn criteria(live: &Live<'_>) -> String {
         ));
         html.push_str(&list(&objectives.unmapped));
     }
-    html.push_str(&format!(
+    let _ = write!(
+        html,
         "<pre><code>{}</code></pre>\n<p class=\"hash\">SHA-256 of the criteria in canonical form: \
          <code>{}</code></p>\n",
         Escaped(&live.criteria.canonical()),
         live.criteria.hash()
-    ));
+    );
     html
 }
 

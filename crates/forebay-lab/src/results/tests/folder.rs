@@ -1,3 +1,5 @@
+//! Holds the folder of a run to what it promises.
+
 use std::fs;
 use std::path::Path;
 

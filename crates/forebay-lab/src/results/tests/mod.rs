@@ -1,4 +1,7 @@
+//! Holds the files of live runs to what is read back from them.
+
 mod folder;
+mod read;
 mod summary;
 
 use std::fs;

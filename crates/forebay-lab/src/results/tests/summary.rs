@@ -1,3 +1,5 @@
+//! Holds the summary of a run to its rows.
+
 use forebay_core::Span;
 
 use super::super::gather::Gather;

@@ -166,7 +166,7 @@ fn table(courses: &[Course<'_>]) -> Table {
                 three_digits(bins.iter().map(of).sum::<u64>() as f64 / seconds)
             };
             let of = |pick: &dyn Fn(&Bin) -> &Vec<f64>, share: f64| {
-                let all: Vec<f64> = bins.iter().flat_map(|bin| pick(bin)).copied().collect();
+                let all: Vec<f64> = bins.iter().flat_map(pick).copied().collect();
                 at(&all, share).map_or("–".to_owned(), aligned_ms)
             };
             table.row([

@@ -1,0 +1,88 @@
+//! Holds `forebay compare` to what its reference says: output, exit codes, files.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// A folder of the test's own with a run that refuses every seventh request, and one that refuses
+/// none.
+fn scratch(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("compare-{name}"));
+    let _ = fs::remove_dir_all(&folder);
+    for (arm, every) in [("calm", u64::MAX), ("block-2", u64::MAX), ("shed", 7)] {
+        let mut rows = String::new();
+        for request in 0..600_u64 {
+            let due = request * 50_000;
+            let (outcome, first) = if request % every == 3 {
+                ("refused", String::new())
+            } else {
+                ("completed", format!("\"first_token_us\":{},", due + 40_000 + request))
+            };
+            let end = due + 90_000;
+            let _ = writeln!(
+                rows,
+                "{{\"request\":{request},\"scheduled_us\":{due},\"outcome\":\"{outcome}\",\
+                 \"attempts\":[{{\"due_us\":{due},{first}\"end_us\":{end},\
+                 \"outcome\":\"{outcome}\"}}]}}"
+            );
+        }
+        let at = folder.join(arm);
+        fs::create_dir_all(&at).expect("the test folder can be written");
+        let about = format!(
+            "{{\"schema\":\"forebay.results/1\",\"about\":{{\"label\":\"{arm}\",\
+             \"tool\":\"test\",\"plan\":\"one\"}}}}"
+        );
+        fs::write(at.join("requests.jsonl"), rows).expect("the test folder can be written");
+        fs::write(at.join("summary.json"), about).expect("the test folder can be written");
+    }
+    fs::write(folder.join("criteria.toml"), "refused_share_max = 0.02\n")
+        .expect("the test folder can be written");
+    folder
+}
+
+fn compare(folder: &Path, arguments: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    command.arg("compare").args(arguments.split_whitespace()).current_dir(folder);
+    command.output().expect("the program was built for this test")
+}
+
+#[test]
+fn the_last_arm_decides_the_exit_code() {
+    let folder = scratch("exit");
+    let code = |arguments: &str| compare(&folder, arguments).status.code();
+    assert_eq!(code("calm shed --criteria criteria.toml"), Some(1));
+    // 600 without a refusal are no proof of 2 %, where refusals come in bursts.
+    assert_eq!(code("shed calm --criteria criteria.toml"), Some(3));
+    fs::write(folder.join("mild.toml"), "refused_share_max = 0.5\n").unwrap();
+    assert_eq!(code("calm shed --criteria mild.toml"), Some(0));
+}
+
+#[test]
+fn what_is_printed_names_the_refused_and_what_is_written_is_json() {
+    let folder = scratch("output");
+    let arguments = "calm,block-2 shed,shed --label old --label new --criteria criteria.toml";
+    let told = compare(&folder, &format!("{arguments} --out told.json"));
+    let text = String::from_utf8(told.stdout).unwrap();
+    assert!(text.contains("undefined: 14.33 % refused"), "{text}");
+    assert!(text.contains("NO-GO         new"), "{text}");
+    let json: Value = serde_json::from_slice(&fs::read(folder.join("told.json")).unwrap()).unwrap();
+    assert_eq!(json["arms"][1]["label"], "new");
+    assert_eq!(json["arms"][1]["outcome"], "NO-GO");
+    assert_eq!(json["differences"][0]["is_paired"], true);
+    let again = compare(&folder, &format!("{arguments} --json"));
+    assert_eq!(again.stdout, fs::read(folder.join("told.json")).unwrap());
+}
+
+#[test]
+fn misuse_says_what_to_do() {
+    let folder = scratch("misuse");
+    for arguments in ["calm nothing", "calm calm", "calm --label a --label b", ","] {
+        let told = compare(&folder, arguments);
+        let talk = String::from_utf8(told.stderr).unwrap();
+        assert_eq!(told.status.code(), Some(2), "{arguments}: {talk}");
+        assert!(talk.contains("hint: "), "{arguments}: {talk}");
+    }
+}
