@@ -1,5 +1,6 @@
 //! Says what a report was made of: the program, the command, the files.
 
+use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 
@@ -20,14 +21,22 @@ impl Origin {
     /// Of a command in words, with the files that it read. Paths are shortened to names: where a
     /// file lay on one machine says nothing on another, its hash says what it was.
     pub fn of(words: &[String], files: &[&Path]) -> io::Result<Self> {
+        let name_of = |path: &Path| path.file_name().map(OsStr::to_os_string);
         let inputs = files.iter().map(|path| {
-            let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+            // Files of one name, as those of several runs, are told apart by their folders.
+            let alike = files.iter().filter(|other| name_of(other) == name_of(path)).count();
+            let folder = path.parent().and_then(name_of).filter(|_| alike > 1);
+            let name = path.file_name().unwrap_or(path.as_os_str());
+            let name = match folder {
+                Some(folder) => Path::new(&folder).join(name).to_string_lossy().into_owned(),
+                None => name.to_string_lossy().into_owned(),
+            };
             let hash = digest::of_file(path).map_err(|error| {
                 let what =
                     format!("{}: {error}\nhint: name a file that may be read", path.display());
                 io::Error::new(error.kind(), what)
             })?;
-            Ok((name.into_owned(), hash))
+            Ok((name, hash))
         });
         Ok(Self {
             words: words.iter().map(|word| quoted(word)).collect(),
@@ -83,6 +92,8 @@ mod tests {
         assert_eq!(name.as_str(), path.file_name().unwrap());
         // The first vector of FIPS 180-4.
         assert_eq!(hash, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        let twice = Origin::of(&[], &[&path, &path]).unwrap();
+        assert!(twice.inputs[0].0.ends_with(&format!("/{name}")), "{twice:?}");
         assert!(Origin::of(&[], &[std::path::Path::new("/no/such/file")]).is_err());
     }
 }

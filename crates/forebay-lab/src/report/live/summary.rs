@@ -51,7 +51,9 @@ pub(super) fn markdown(live: &Live<'_>) -> String {
     }
     figures(live, &mut text);
     for difference in &comparison.differences {
-        let _ = write!(text, "\n{}\n", plain(&difference.sentence));
+        if !comparison.summary.contains(&difference.sentence) {
+            let _ = write!(text, "\n{}\n", plain(&difference.sentence));
+        }
         for sentence in &difference.survivorship {
             let _ = write!(text, "\n**Survivorship:** {}\n", plain(sentence));
         }
