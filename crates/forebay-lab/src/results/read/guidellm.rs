@@ -93,12 +93,15 @@ fn request(one: &Value, end: Outcome, origin: f64) -> Row {
         _ => end,
     };
     let is_served = outcome == Outcome::Completed;
-    let over = number(&one["request_end_time"]).or_else(|| moment(one, "request_end"));
+    // As its own gaps between tokens do, to the last token, and not to the mark after it.
+    let over = moment(one, "last_token_iteration").filter(|_| is_served);
+    let over = over.or_else(|| number(&one["request_end_time"]));
+    let over = over.or_else(|| moment(one, "request_end"));
     let ttft = number(&one["time_to_first_token_ms"]).and_then(millis);
     let usage = Usage {
         prompt_tokens: count(&one["prompt_tokens"]),
         output_tokens: count(&one["output_tokens"]),
-        ..Usage::default()
+        cached_tokens: count(&one["cached_tokens"]),
     };
     let attempt = Attempt {
         dequeued: moment(one, "targeted_start").and(sent),

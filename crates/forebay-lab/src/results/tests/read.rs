@@ -227,6 +227,45 @@ fn the_models_of_aiperf_accept_both_files() {
     assert!(said.ends_with("3 503 2.0 3\n"), "{said}{}", String::from_utf8_lossy(&ran.stderr));
 }
 
+/// Files that the tools themselves wrote of a modelled engine, cut to a few requests.
+#[test]
+fn what_the_tools_really_write_gives_their_own_figures() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/results/tests/fixtures");
+    let of = |name: &str| {
+        let run = rows_of(&folder.join(name));
+        assert!(run.about.is_valid(), "{:?}", run.about);
+        assert!(run.rows.iter().all(|row| row.outcome == Outcome::Completed));
+        run
+    };
+    let parsed = |name: &str| -> serde_json::Value {
+        let text = fs::read_to_string(folder.join(name)).unwrap();
+        serde_json::from_str(text.lines().next().unwrap()).unwrap()
+    };
+    let near = |span: Option<forebay_core::Span>, ms: f64| {
+        let seen = span.unwrap().0 as f64 / 1e6;
+        assert!((seen - ms).abs() < 0.002, "{seen} ms where the tool says {ms}");
+    };
+    let lag = |row: &Row| row.lag().unwrap().0 as f64 / 1e6;
+
+    let (run, theirs) = (of("aiperf-0.13.jsonl"), parsed("aiperf-0.13.jsonl"));
+    let (row, said) = (&run.rows[0], |tag: &str| theirs["metrics"][tag]["value"].as_f64().unwrap());
+    near(row.ttft(), said("time_to_first_token") + lag(row));
+    near(row.e2e(), said("request_latency") + lag(row));
+    near(row.itl(), said("inter_token_latency"));
+    assert_eq!(row.attempts[0].usage.output_tokens, Some(82));
+
+    let (run, theirs) = (of("guidellm-0.8.json"), parsed("guidellm-0.8.json"));
+    let first = &theirs["benchmarks"][0]["requests"]["successful"][0];
+    near(run.rows[0].ttft(), first["time_to_first_token_ms"].as_f64().unwrap() + lag(&run.rows[0]));
+    near(run.rows[0].itl(), first["inter_token_latency_ms"].as_f64().unwrap());
+    assert_eq!(run.about.tool, "guidellm 0.8.1");
+
+    let (run, theirs) = (of("vllm-0.32.json"), parsed("vllm-0.32.json"));
+    let said = |name: &str| theirs[name][0].as_f64().unwrap() * 1e3;
+    assert_eq!(run.rows.len(), 6);
+    near(run.rows[0].ttft(), said("ttfts") + said("queue_times"));
+}
+
 /// The six original summaries, or `None` where they are not at hand.
 fn shared() -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
