@@ -13,7 +13,6 @@ use super::requests::Block;
 use super::simulated::{self, Simulated};
 use super::start::Fleet;
 use crate::compare::{self, Comparison};
-use crate::drill::digest;
 use crate::drill::verdict::Outcome;
 use crate::load::{Tokenizer, Words};
 use crate::results::{FolderOptions, Results, RunFolder};
@@ -307,11 +306,6 @@ impl Drill {
 
     fn value(&self) -> serde_json::Value {
         self.cells.iter().filter_map(CellDone::json).collect()
-    }
-
-    /// The SHA-256 of the drill's own file, as it was copied.
-    pub fn design_sha256(&self, out: &Path) -> Option<String> {
-        digest::of_file(&out.join(DESIGN_FILE)).ok()
     }
 }
 

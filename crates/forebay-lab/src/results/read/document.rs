@@ -66,19 +66,8 @@ pub(super) fn spread(
 
 /// A row of another tool: one attempt at a request of which no class or tenant is known.
 pub(super) fn row(scheduled: Span, attempt: Attempt) -> Row {
-    Row {
-        request: 0,
-        scheduled,
-        is_warmup: false,
-        session: None,
-        turn: 0,
-        class: None,
-        tenant: None,
-        prompt_tokens: None,
-        output_tokens: None,
-        outcome: attempt.outcome,
-        attempts: vec![attempt],
-    }
+    let outcome = attempt.outcome;
+    Row { attempts: vec![attempt], ..Row::new(0, scheduled, outcome) }
 }
 
 /// Puts rows in the order in which they were due, and counts them so.
