@@ -26,13 +26,17 @@ const BYTES_MAX: usize = 8 << 20;
 
 /// The text of a page, or why there is none.
 pub(crate) async fn fetch(target: &Target) -> Result<String, String> {
-    ask(target, &Method::GET).await
+    ask(target, &Method::GET, (&Transport::default(), &HeaderMap::new())).await
 }
 
-/// The text of what an endpoint answers, or why there is none.
-pub(crate) async fn ask(target: &Target, verb: &Method) -> Result<String, String> {
-    let transport = Transport::default();
-    let page = page(target, verb, &transport, HeaderMap::new());
+/// The text of what an endpoint answers, reached in this way and with these headers, or why there
+/// is none.
+pub(crate) async fn ask(
+    target: &Target,
+    verb: &Method,
+    (transport, headers): (&Transport, &HeaderMap),
+) -> Result<String, String> {
+    let page = page(target, verb, transport, headers.clone());
     timeout(PATIENCE, page).await.map_err(|_| "it does not come in time".to_owned())?
 }
 
