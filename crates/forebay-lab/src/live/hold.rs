@@ -161,10 +161,9 @@ impl<T: FnMut(Event<'_>)> Holder<'_, T> {
         let fleet = match &design.engines {
             None => Fleet::none(self.ready),
             Some(engines) => {
+                let whole = (design, self.ready);
                 tokio::select! {
-                    fleet = Fleet::start(engines, cell.workers, (design, self.ready), self.logs) => {
-                        fleet?
-                    }
+                    fleet = Fleet::start(engines, cell.workers, whole, self.logs) => fleet?,
                     () = stop.as_mut() => return Ok(true),
                 }
             }
