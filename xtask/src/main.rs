@@ -1,5 +1,5 @@
-//! Runs the repository's chores: ci, tidy, docs, bench, claims, engines, overhead, idle, lag, same, and
-//! generator.
+//! Runs the repository's chores: ci, tidy, docs, bench, claims, engines, overhead, idle, lag, same
+//! and generator.
 //!
 //! `cargo xtask ci` is what the continuous integration runs, and nothing else. Exit codes are those
 //! of the program itself: 0 done, 1 the checked claim does not hold, 2 misuse or failure, 3

@@ -109,7 +109,7 @@ fn drill(program: &Path, folder: &Path, nth: u32) -> anyhow::Result<Found> {
 /// A drill of the gateway against itself.
 fn design(program: &Path, seed: u32) -> String {
     let program = program.display();
-    let ((blocks, requests), (speed, load)) = (BLOCKS, PACE);
+    let ((blocks, requests), (hurry, load)) = (BLOCKS, PACE);
     let arm = |name: &str| {
         format!(
             "[[arm]]\nname = \"{name}\"\nhealth = \"/readyz\"\ncommand = [\"{program}\", \
@@ -120,10 +120,10 @@ fn design(program: &Path, seed: u32) -> String {
     // A late generator is late for both, and the machine that this runs on is busy.
     format!(
         "[load]\nsynth = \"evidence\"\nmodel = \"qwen3-8b\"\nendpoint = \"completions\"\n\
-         requests = {requests}\nspeed = {speed}\ncapacity_per_s = 3.7\nloads = [{load}]\n\
+         requests = {requests}\nspeed = {hurry}\ncapacity_per_s = 3.7\nloads = [{load}]\n\
          warmup = 4\nlag_ms_max = 1000\n[blocks]\nleast = {blocks}\nmost = {blocks}\n\
          seed = {}\n[engines]\nworkers = 2\ncommand = [\"{program}\", \"engine\", \"--workers\", \
-         \"1\", \"--speed\", \"{speed}\", \"--port\", \"{{port}}\"]\n\
+         \"1\", \"--speed\", \"{hurry}\", \"--port\", \"{{port}}\"]\n\
          reset = \"POST /reset_prefix_cache\"\n{}{}",
         1000 * seed,
         arm("one"),
