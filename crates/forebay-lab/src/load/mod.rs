@@ -40,6 +40,7 @@ mod events;
 mod fetch;
 mod machine;
 mod outgoing;
+mod preface;
 mod pulse;
 mod repeat;
 mod secrets;
