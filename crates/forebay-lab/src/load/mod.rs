@@ -41,6 +41,7 @@ mod fetch;
 mod machine;
 mod outgoing;
 mod planner;
+mod preface;
 mod pulse;
 mod repeat;
 mod secrets;
