@@ -99,7 +99,8 @@ fn of_runs(live: &Live<'_>, all: &mut Vec<String>) {
 
 fn of_blocks(live: &Live<'_>, all: &mut Vec<String>) {
     for arm in &live.comparison.arms {
-        if arm.blocks.count > 0 && (arm.blocks.count < BLOCKS_FEW || arm.blocks.is_cut) {
+        // That one run was cut is among the notes of the comparison.
+        if (1..BLOCKS_FEW).contains(&arm.blocks.count) && !arm.blocks.is_cut {
             all.push(format!(
                 "{}: {} show little of the spread between days; intervals are no wider than what \
                  they saw.",

@@ -78,7 +78,9 @@ pub(super) fn claim(live: &Live<'_>) -> String {
 fn header(live: &Live<'_>, claim: &str) -> String {
     let outcome = live.comparison.outcome().name();
     let reason = live.tested().map_or("", |arm| arm.reason.as_str());
-    let first = live.comparison.summary.first().map_or(String::new(), |it| paragraph(it));
+    // The first sentence mostly says the reason again.
+    let first = live.comparison.summary.first().filter(|it| !it.contains(reason));
+    let first = first.map_or(String::new(), |it| paragraph(it));
     let mut html = format!(
         "<header>\n<h1><span class=\"badge {}\">{outcome}</span> {}</h1>\n\
          <p class=\"reason\">{}</p>\n{first}",
