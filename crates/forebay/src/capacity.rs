@@ -5,11 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::{bail, ensure};
 use forebay_lab::capacity::{Growth, Hunt, told};
-use forebay_lab::drill::criteria::Criteria;
 use forebay_lab::load::arrivals::Rate;
 use forebay_lab::results::{self, Results};
+use forebay_lab::slo::Held;
 use forebay_lab::stats::search::Bounds;
-use forebay_service::text_file;
 
 use crate::load;
 use crate::talk::{print, say};
@@ -68,10 +67,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         default if default == Path::new(OUT.0) => PathBuf::from(OUT.1),
         named => named.to_owned(),
     };
-    let criteria = match &args.criteria {
-        None => Criteria::built_in(),
-        Some(file) => Criteria::parse(file, &text_file::read(file)?)?,
-    };
+    let criteria = Held::load(args.criteria.as_deref())?.criteria;
     let mut hunt = Hunt::new(bounds, criteria, args.load.seed);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (mut ready, mut nth) = (None, 0);

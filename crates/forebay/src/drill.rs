@@ -10,8 +10,8 @@ use forebay_lab::drill::stage::{Source, Stage, thresholds};
 use forebay_lab::drill::{self, ARMS, Design, Mode, table};
 use forebay_lab::engine::Preset;
 use forebay_lab::report::{self, Origin};
+use forebay_lab::slo::Held;
 use forebay_service::Service;
-use forebay_service::text_file;
 
 use crate::live;
 use crate::talk::{print, say};
@@ -144,8 +144,7 @@ fn stage(args: &Args) -> anyhow::Result<Stage> {
 }
 
 fn criteria(args: &Args) -> anyhow::Result<Criteria> {
-    let Some(file) = &args.criteria else { return Ok(Criteria::built_in()) };
-    Ok(Criteria::parse(file, &text_file::read(file)?)?)
+    Ok(Held::load(args.criteria.as_deref())?.criteria)
 }
 
 fn design(args: &Args, stage: &Stage) -> anyhow::Result<Design> {

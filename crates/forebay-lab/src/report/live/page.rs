@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::sections::{cost, criteria, generator, latencies, repeat, server, verdicts};
-use super::{Live, burn, limits};
+use super::sections::{cost, criteria, generator, latencies, repeat, verdicts};
+use super::{Live, burn, limits, server};
 use crate::drill::verdict::Outcome;
 use crate::report::escape::Escaped;
 use crate::report::figures::Figure;
@@ -15,7 +15,7 @@ use crate::report::sign_off;
 pub(super) fn page(live: &Live<'_>, figures: &[Figure], raw: &[(String, String)]) -> String {
     let mut sections = vec![("verdicts", "Verdicts", verdicts(live))];
     if let Some(sign_off) = live.sign_off {
-        let verdict = live.comparison.outcome().name();
+        let verdict = live.outcome().name();
         sections.push(("sign-off", "Sign-off", sign_off::html(sign_off, verdict)));
     }
     sections.push(("criteria", "Criteria", criteria(live)));
@@ -31,7 +31,7 @@ pub(super) fn page(live: &Live<'_>, figures: &[Figure], raw: &[(String, String)]
     draw("who-was-refused", String::new());
     draw("differences", String::new());
     sections.push(("cost", "What it cost", cost(live)));
-    if let Some(server) = server(live) {
+    if let Some(server) = server::section(live) {
         sections.push(("server", "Refusals, as the server counts them", server));
     }
     sections.push(("generator", "The load generator's own health", generator(live)));
@@ -60,13 +60,13 @@ pub(super) fn page(live: &Live<'_>, figures: &[Figure], raw: &[(String, String)]
     for (id, title, body) in &sections {
         html.push_str(&section(id, title, body));
     }
-    document(&format!("{}: {claim}", live.comparison.outcome()), &html)
+    document(&format!("{}: {claim}", live.outcome()), &html)
 }
 
 /// The claim under test as a sentence.
 pub(super) fn claim(live: &Live<'_>) -> String {
     let Some(arm) = live.tested() else { return "nothing was tested".to_owned() };
-    let verb = match arm.outcome.0 {
+    let verb = match live.outcome() {
         Outcome::Go => "meets its criteria",
         Outcome::NoGo => "does not meet its criteria",
         Outcome::Inconclusive => "may or may not meet its criteria",
@@ -76,17 +76,18 @@ pub(super) fn claim(live: &Live<'_>) -> String {
 }
 
 fn header(live: &Live<'_>, claim: &str) -> String {
-    let outcome = live.comparison.outcome().name();
-    let reason = live.tested().map_or("", |arm| arm.reason.as_str());
-    // The first sentence mostly says the reason again.
-    let first = live.comparison.summary.first().filter(|it| !it.contains(reason));
+    let outcome = live.outcome().name();
+    let reason = live.reason();
+    // The first sentence mostly says the reason again, or what does not hold.
+    let first = live.comparison.summary.first().filter(|it| !it.contains(&reason));
+    let first = first.filter(|_| live.contradiction().is_none());
     let first = first.map_or(String::new(), |it| paragraph(it));
     let mut html = format!(
         "<header>\n<h1><span class=\"badge {}\">{outcome}</span> {}</h1>\n\
          <p class=\"reason\">{}</p>\n{first}",
         outcome.to_lowercase(),
         Escaped(claim),
-        Escaped(&sentence_case(reason)),
+        Escaped(&sentence_case(&reason)),
     );
     let offered: u64 = live.comparison.arms.iter().map(|arm| arm.all.buckets.offered).sum();
     let arms = live.comparison.arms.len();

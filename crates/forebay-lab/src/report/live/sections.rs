@@ -22,7 +22,9 @@ pub(super) fn verdicts(live: &Live<'_>) -> String {
         table.row([format!("{}{tested}", arm.label), outcome, sentence_case(&arm.reason)]);
     }
     let marked = |row: &[String]| row[0].ends_with("(under test)");
-    table.html(&marked) + &list(&live.comparison.summary)
+    let contradiction = live.contradiction();
+    let contradiction = contradiction.map_or(String::new(), |it| paragraph(&sentence_case(&it)));
+    contradiction + &table.html(&marked) + &list(&live.comparison.summary)
 }
 
 /// How each criterion fared, and the hash of all.
@@ -44,7 +46,7 @@ pub(super) fn criteria(live: &Live<'_>) -> String {
         }
     }
     let mut html = table.html(&|row| row[2] == "fails");
-    if let Some(objectives) = live.objectives {
+    if let Some(objectives) = &live.held.objectives {
         html.push_str(&paragraph(
             "The criteria were made from a file of objectives. Not taken over from it:",
         ));
@@ -54,8 +56,8 @@ pub(super) fn criteria(live: &Live<'_>) -> String {
         html,
         "<pre><code>{}</code></pre>\n<p class=\"hash\">SHA-256 of the criteria in canonical form: \
          <code>{}</code></p>\n",
-        Escaped(&live.criteria.canonical()),
-        live.criteria.hash()
+        Escaped(&live.held.criteria.canonical()),
+        live.held.criteria.hash()
     );
     html
 }
@@ -124,31 +126,6 @@ pub(super) fn cost(live: &Live<'_>) -> String {
         }
     }
     table.html(&|_| false) + &if recovered.is_empty() { String::new() } else { list(&recovered) }
-}
-
-/// Refusals as the server counts them beside what clients saw; `None` where nobody asked it.
-pub(super) fn server(live: &Live<'_>) -> Option<String> {
-    let mut table = Table::new(
-        "Attempts refused, as counted on both sides. They must be equal: else something between \
-         the two refuses, or retries.",
-        &["arm", "by the server", "seen by clients", "equal"],
-    );
-    for arm in &live.comparison.arms {
-        let Some(counted) = live.counted_by_server.get(&arm.label) else { continue };
-        let seen = arm.wasted.map(|wasted| wasted.refused_attempts);
-        let equal = match seen {
-            Some(seen) if seen == *counted => "yes",
-            Some(_) => "no",
-            None => "unknown",
-        };
-        table.row([
-            arm.label.clone(),
-            counted.to_string(),
-            seen.map_or("–".to_owned(), |seen| seen.to_string()),
-            equal.to_owned(),
-        ]);
-    }
-    (!table.rows.is_empty()).then(|| narrow(&table))
 }
 
 /// What the generator saw of itself in each run.

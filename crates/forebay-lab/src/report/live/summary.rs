@@ -15,12 +15,11 @@ const LIMITS_MAX: usize = 3;
 /// The summary.
 pub(super) fn markdown(live: &Live<'_>) -> String {
     let comparison = live.comparison;
-    let reason = live.tested().map_or("", |arm| arm.reason.as_str());
     let mut text = format!(
         "# {}: {}\n\n{}\n",
-        comparison.outcome(),
+        live.outcome(),
         plain(&claim(live)),
-        plain(&sentence_case(reason))
+        plain(&sentence_case(&live.reason()))
     );
     for sentence in &comparison.summary {
         let _ = write!(text, "\n{}\n", plain(sentence));
@@ -63,7 +62,7 @@ pub(super) fn markdown(live: &Live<'_>) -> String {
             let _ = write!(text, "\nBudget of errors, {}: {}.\n", plain(&arm.label), plain(&said));
         }
     }
-    let _ = write!(text, "\n## Criteria\n\n```toml\n{}```\n", live.criteria.canonical());
+    let _ = write!(text, "\n## Criteria\n\n```toml\n{}```\n", live.held.criteria.canonical());
     if let Some(sign_off) = live.sign_off {
         let _ = write!(text, "\n## Sign-off\n\n{}", sign_off::markdown(sign_off));
     }
@@ -77,7 +76,7 @@ pub(super) fn markdown(live: &Live<'_>) -> String {
         "\n## Where it comes from\n\n`{}`, {}\n\n- criteria: `{}`\n",
         live.origin.command().replace('`', "'"),
         live.origin.version,
-        live.criteria.hash()
+        live.held.criteria.hash()
     );
     for (name, hash) in &live.origin.inputs {
         let _ = writeln!(text, "- {}: `{hash}`", plain(name));
