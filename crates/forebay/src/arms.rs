@@ -14,7 +14,7 @@ pub(crate) struct Arms {
     ///
     /// A folder that `forebay load` wrote, results of AIPerf, guidellm or vllm bench serve, a
     /// folder of `block-*`, or paths with commas between them, a block each. NAME=PATH names the
-    /// arm. A point of a live drill, such as drill/n2-load1, is all of its arms.
+    /// arm. A cell of a live drill, such as drill/n2-load1, is all of its arms.
     #[arg(value_name = "[NAME=]RESULTS", required = true)]
     pub(crate) results: Vec<String>,
     /// Name of an arm, in their order; repeat it

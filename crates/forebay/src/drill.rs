@@ -38,6 +38,9 @@ pub(crate) struct Args {
     /// Say what that file means, and stop
     #[arg(long, requires = "live", help_heading = "Live")]
     check: bool,
+    /// Who decides what, and which refusals were agreed
+    #[arg(long, value_name = "FILE", requires = "live", help_heading = "Live")]
+    sign_off: Option<PathBuf>,
 
     /// Trace to replay, the same for every seed
     #[arg(long, value_name = "FILE", conflicts_with = "synth", help_heading = "Load")]
@@ -73,7 +76,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", help_heading = "Policy")]
     criteria: Option<PathBuf>,
 
-    /// Write a report, or a live drill's runs, to this folder
+    /// Write a report to this folder, and a live drill's runs
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
     /// One JSON object a run, then one with the verdicts
@@ -85,7 +88,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(file) = &args.live {
         let out = args.out.as_deref().unwrap_or(Path::new(live::OUT));
-        return live::run(file, out, args.check, args.json);
+        let sign_off = args.sign_off.as_deref();
+        return live::run(file, sign_off, out, args.check, args.json);
     }
     let stage = stage(args)?;
     let design = design(args, &stage)?;

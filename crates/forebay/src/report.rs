@@ -101,7 +101,9 @@ fn write(args: &Args) -> anyhow::Result<ExitCode> {
         held: &held,
         sign_off: sign_off.as_ref(),
         counted_by_server: &given.counted,
-        simulated: &[],
+        simulated: &given.simulated,
+        notes: &given.notes,
+        is_stopped: false,
         origin: &Origin::of(&args.words(), &inputs)?,
     };
     let seal = live::write(&live, out)?;

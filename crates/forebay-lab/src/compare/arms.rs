@@ -5,7 +5,7 @@
 //! | `PATH` | an arm of one run, ours or another tool's; a folder of `block-*` is a run for each |
 //! | `PATH,PATH` | an arm with a run for each |
 //! | `NAME=…` | the same under this name; words with one name are runs of one arm |
-//! | `DRILL/POINT` | all arms of a point of a live drill, see [`super::drilled`] |
+//! | `DRILL/CELL` | all arms of a cell of a live drill, see [`super::drilled`] |
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use super::drilled::{self, Found};
 use super::{Arm, Block, Options};
+use crate::live::simulated;
 use crate::results::{self, ResultsError};
 
 /// How the folders of blocks of one arm begin.
@@ -29,6 +30,8 @@ pub struct Given {
     pub files: Vec<PathBuf>,
     /// What the servers of a live drill counted, by label.
     pub counted: BTreeMap<String, ServerCount>,
+    /// What the simulation beside a live drill came to, by label.
+    pub simulated: BTreeMap<String, simulated::Figures>,
     /// What the looks of a live drill have left of the confidence.
     pub confidence: Option<f64>,
     /// What a reader should know of how they were read.
@@ -120,7 +123,7 @@ impl Given {
         Ok(())
     }
 
-    /// Reads all arms of a point of a live drill.
+    /// Reads all arms of a cell of a live drill.
     fn take(&mut self, found: Found, label: Option<&str>) -> Result<(), ResultsError> {
         if let Some(label) = label {
             let arms = found.names();
@@ -131,11 +134,12 @@ impl Given {
         for (name, blocks) in &found.arms {
             self.add(blocks, Some(name), name, None)?;
         }
-        // The most careful of several points holds for all.
+        // The most careful of several cells holds for all.
         self.confidence = match (self.confidence, found.confidence) {
             (Some(one), Some(other)) => Some(f64::max(one, other)),
             (one, other) => one.or(other),
         };
+        self.simulated.extend(found.simulated);
         self.files.extend(found.files);
         self.notes.extend(found.notes);
         Ok(())
@@ -152,7 +156,7 @@ impl ServerCount {
 
 /// A name before `=`, and what it names. What is there as it stands is no name.
 fn split(word: &str) -> (Option<&str>, &str) {
-    let is_there = paths(word).any(|path| Path::new(path).exists());
+    let is_there = paths(word).next().is_some_and(|path| Path::new(path).exists());
     match word.split_once('=') {
         Some((name, named)) if !is_there && !name.is_empty() && !name.contains(['/', ',']) => {
             (Some(name), named)

@@ -1,17 +1,21 @@
-//! Reads the folder of a live drill: the arms of one point with all of their blocks.
+//! Reads the folder of a live drill: the arms of one cell with all of their blocks.
 //!
-//! `DRILL` has a folder for each point of the sweep, that one for each arm, and that one for each
+//! `DRILL` has a folder for each cell of the sweep, that one for each arm, and that one for each
 //! block. Which arm is under test is said by the order in `drill.toml`, and by nothing else.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
 
 use super::arms::{blocks_within, fault};
 use crate::drill::notation::listed;
 use crate::live::hold::{COMPARISON_FILE, DESIGN_FILE};
+use crate::live::simulated;
 use crate::results::ResultsError;
 
-/// A point of a drill.
+/// A cell of a drill.
 pub(super) struct Found {
     /// Its folder.
     pub(super) folder: PathBuf,
@@ -19,6 +23,8 @@ pub(super) struct Found {
     pub(super) arms: Vec<(String, Vec<PathBuf>)>,
     /// What looking repeatedly has left of the confidence; `None` of a drill without an end.
     pub(super) confidence: Option<f64>,
+    /// What the simulation beside it came to, by name of the arm.
+    pub(super) simulated: BTreeMap<String, simulated::Figures>,
     /// What was read of the drill itself.
     pub(super) files: Vec<PathBuf>,
     /// What was left out.
@@ -38,27 +44,27 @@ impl Found {
     }
 }
 
-/// The point that a folder is, or the only one of a drill; `None` of anything else.
+/// The cell that a folder is, or the only one of a drill; `None` of anything else.
 pub(super) fn find(named: &Path) -> Result<Option<Found>, ResultsError> {
     if !named.is_dir() || !blocks_within(named)?.is_empty() {
         return Ok(None);
     }
     if !arms(named)?.is_empty() {
-        return point(named).map(Some);
+        return cell_of(named).map(Some);
     }
-    let mut points = Vec::new();
+    let mut cells = Vec::new();
     for folder in folders(named) {
         if !arms(&folder)?.is_empty() {
-            points.push(folder);
+            cells.push(folder);
         }
     }
-    match points.as_slice() {
+    match cells.as_slice() {
         [] => Ok(None),
-        [only] => point(only).map(Some),
+        [only] => cell_of(only).map(Some),
         several => {
             let many = several.len();
             let names: Vec<String> = several.iter().map(|it| it.display().to_string()).collect();
-            let what = format!("is a drill of {many} points, and one is read");
+            let what = format!("is a drill of {many} cells, and one is read");
             let remedy = format!("name one: {}", names.join(", "));
             Err(fault(&named.display().to_string(), what, remedy))
         }
@@ -87,9 +93,9 @@ fn arms(folder: &Path) -> Result<Vec<(String, Vec<PathBuf>)>, ResultsError> {
     Ok(arms)
 }
 
-fn point(folder: &Path) -> Result<Found, ResultsError> {
+fn cell_of(folder: &Path) -> Result<Found, ResultsError> {
     let mut arms = arms(folder)?;
-    // `DRILL/POINT/..` and a link have parents too, those that the system knows.
+    // `DRILL/CELL/..` and a link have parents too, those that the system knows.
     let parent = fs::canonicalize(folder).ok().and_then(|at| at.parent().map(Path::to_owned));
     let drill = parent.unwrap_or_default();
     let design = drill.join(DESIGN_FILE);
@@ -120,10 +126,11 @@ fn point(folder: &Path) -> Result<Found, ResultsError> {
         return Err(fault(&folder.display().to_string(), what, remedy));
     }
     arms.iter_mut().for_each(|(_, blocks)| blocks.truncate(rounds));
-    let comparison = drill.join(COMPARISON_FILE);
-    let confidence = confidence(&comparison, folder);
-    let files = [Some(design), confidence.map(|_| comparison)].into_iter().flatten().collect();
-    Ok(Found { folder: folder.to_owned(), arms, confidence, files, notes })
+    let ended = ended(&drill.join(COMPARISON_FILE), folder);
+    let files = [Some(design), ended.is_some().then(|| drill.join(COMPARISON_FILE))];
+    let files = files.into_iter().flatten().collect();
+    let Ended { confidence, simulated } = ended.unwrap_or_default();
+    Ok(Found { folder: folder.to_owned(), arms, confidence, simulated, files, notes })
 }
 
 /// The names of arms as a drill's file has them.
@@ -134,12 +141,23 @@ fn order(text: &str) -> Vec<String> {
     arms.into_iter().flatten().filter_map(name).collect()
 }
 
-/// The confidence that a drill's verdicts on a point were reached at.
-fn confidence(comparison: &Path, point: &Path) -> Option<f64> {
+/// What a drill that came to its end says of a cell.
+#[derive(Default)]
+struct Ended {
+    /// The confidence that its verdicts were reached at.
+    confidence: Option<f64>,
+    simulated: BTreeMap<String, simulated::Figures>,
+}
+
+fn ended(comparison: &Path, folder: &Path) -> Option<Ended> {
     let text = fs::read(comparison).ok()?;
     let cells: serde_json::Value = serde_json::from_slice(&text).ok()?;
-    let name = fs::canonicalize(point).ok()?.file_name()?.to_str()?.to_owned();
+    let name = fs::canonicalize(folder).ok()?.file_name()?.to_str()?.to_owned();
     let cell = cells.as_array()?.iter().find(|cell| cell["cell"] == name.as_str())?;
-    let confidence = cell["comparison"]["confidence"].as_f64()?;
-    (0.5..1.0).contains(&confidence).then_some(confidence)
+    let confidence = cell["comparison"]["confidence"].as_f64();
+    Some(Ended {
+        confidence: confidence.filter(|it| (0.5..1.0).contains(it)),
+        // A drill of an older version has not written them.
+        simulated: BTreeMap::deserialize(&cell["simulated"]).unwrap_or_default(),
+    })
 }

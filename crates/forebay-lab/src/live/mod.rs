@@ -9,6 +9,7 @@
 //! | [`requests`] | cuts the requests of one block out of the trace |
 //! | `start` | starts engines and arms, and brings them to a known state |
 //! | [`block`] | runs one block of one arm |
+//! | `sign` | lets somebody sign it |
 //! | [`hold`] | goes through cells and rounds until the criteria are settled |
 //! | [`simulated`] | simulates the same requests |
 //! | [`table`] | prints what a person reads |
@@ -24,6 +25,7 @@ pub mod pages;
 pub mod process;
 mod read;
 pub mod requests;
+mod sign;
 pub mod simulated;
 mod start;
 pub mod table;

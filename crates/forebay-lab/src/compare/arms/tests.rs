@@ -44,21 +44,21 @@ fn block(arm: &Path, nth: u32, counted: (u64, u64)) {
     fs::write(arm.join(format!("block-{nth:02}.servers.json")), seen).unwrap();
 }
 
-fn drill(name: &str, points: &[&str]) -> PathBuf {
+fn drill(name: &str, cells: &[&str]) -> PathBuf {
     let root = scratch(name);
-    for point in points {
+    for cell in cells {
         for nth in 1..=2 {
-            block(&root.join(point).join("zebra"), nth, (3, 3));
-            block(&root.join(point).join("ant"), nth, (0, 0));
+            block(&root.join(cell).join("zebra"), nth, (3, 3));
+            block(&root.join(cell).join("ant"), nth, (0, 0));
         }
     }
     // The last one is under test, and it is not the last by its name.
     fs::write(root.join("drill.toml"), "[[arm]]\nname = \"zebra\"\n[[arm]]\nname = \"ant\"\n")
         .unwrap();
     fs::create_dir(root.join("logs")).unwrap();
-    let cells: Vec<String> = points
+    let cells: Vec<String> = cells
         .iter()
-        .map(|point| format!("{{\"cell\":\"{point}\",\"comparison\":{{\"confidence\":0.98}}}}"))
+        .map(|cell| format!("{{\"cell\":\"{cell}\",\"comparison\":{{\"confidence\":0.98}}}}"))
         .collect();
     fs::write(root.join("comparison.json"), format!("[{}]", cells.join(","))).unwrap();
     root
@@ -103,8 +103,8 @@ fn one_name_given_twice_is_one_arm_as_commas_are() {
     let merged = given(&words);
     assert_eq!(names(&merged), [("x", 2)]);
     assert_eq!(merged.files.len(), 4);
-    let commas = given(&[format!("{0},{0}", one.display())]);
-    assert_eq!(names(&commas), [("calm", 2)]);
+    let commas = given(&[format!("{0},{0}", one.display()), format!("x={0},{0}", one.display())]);
+    assert_eq!(names(&commas), [("calm", 2), ("x", 2)]);
 }
 
 #[test]
@@ -123,17 +123,17 @@ fn blocks_are_read_by_number_and_what_lies_beside_them_is_no_block() {
 }
 
 #[test]
-fn a_point_of_a_drill_is_all_of_its_arms_in_the_order_of_its_file() {
-    let root = drill("point", &["n2-load1", "n2-load1.19"]);
-    let point = given(&[root.join("n2-load1.19").display().to_string()]);
-    assert_eq!(names(&point), [("zebra", 2), ("ant", 2)]);
-    assert_eq!(point.confidence, Some(0.98));
-    assert_eq!(point.options(7, 300).confidence, 0.98);
-    assert_eq!(point.counted["zebra"], ServerCount { refused: 6, agrees: Some(true) });
-    assert!(point.files.iter().any(|file| file.ends_with("block-02.servers.json")));
-    // The drill itself has two points, so one has to be named.
+fn a_cell_of_a_drill_is_all_of_its_arms_in_the_order_of_its_file() {
+    let root = drill("cell", &["n2-load1", "n2-load1.19"]);
+    let cell = given(&[root.join("n2-load1.19").display().to_string()]);
+    assert_eq!(names(&cell), [("zebra", 2), ("ant", 2)]);
+    assert_eq!(cell.confidence, Some(0.98));
+    assert_eq!(cell.options(7, 300).confidence, 0.98);
+    assert_eq!(cell.counted["zebra"], ServerCount { refused: 6, agrees: Some(true) });
+    assert!(cell.files.iter().any(|file| file.ends_with("block-02.servers.json")));
+    // The drill itself has two cells, so one has to be named.
     let said = told(&[root.display().to_string()], &[]);
-    assert!(said.contains("is a drill of 2 points") && said.contains("n2-load1.19"), "{said}");
+    assert!(said.contains("is a drill of 2 cells") && said.contains("n2-load1.19"), "{said}");
     assert!(told(&[root.join("n2-load1").display().to_string()], &["x"]).contains("zebra and ant"));
 }
 

@@ -13,6 +13,7 @@ use crate::compare::{Arm, Block, Comparison, ServerCount};
 use crate::drill::criteria::Criteria;
 use crate::drill::notation::{duration_ms, percent};
 use crate::drill::verdict::Outcome as Verdict;
+use crate::live::simulated;
 use crate::report::{Origin, SignOff};
 use crate::results::{About, Attempt, Generator, Outcome, Results, Row, Run};
 use crate::slo::Held;
@@ -28,6 +29,7 @@ pub(super) struct Stage {
     pub(super) sign_off: SignOff,
     pub(super) origin: Origin,
     pub(super) counted: BTreeMap<String, ServerCount>,
+    pub(super) simulated: BTreeMap<String, simulated::Figures>,
 }
 
 impl Stage {
@@ -52,6 +54,7 @@ impl Stage {
                 inputs: vec![("calm/requests.jsonl".to_owned(), "00ff".to_owned())],
             },
             counted: BTreeMap::from([("bursts".to_owned(), counted)]),
+            simulated: BTreeMap::new(),
         }
     }
 
@@ -62,7 +65,9 @@ impl Stage {
             held: &self.held,
             sign_off: Some(&self.sign_off),
             counted_by_server: &self.counted,
-            simulated: &[],
+            simulated: &self.simulated,
+            notes: &[],
+            is_stopped: false,
             origin: &self.origin,
         }
     }

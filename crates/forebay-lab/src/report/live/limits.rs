@@ -12,7 +12,7 @@ const BLOCKS_FEW: usize = 6;
 
 /// A sentence for each limit, those of these inputs first.
 pub(super) fn sentences(live: &Live<'_>) -> Vec<String> {
-    let mut all = Vec::new();
+    let mut all = live.notes.to_vec();
     of_runs(live, &mut all);
     of_blocks(live, &mut all);
     all.extend(live.comparison.notes.iter().cloned());

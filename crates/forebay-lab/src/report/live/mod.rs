@@ -23,11 +23,13 @@ use crate::compare::comparison::ArmFigures;
 use crate::compare::{Arm, Comparison, ServerCount};
 use crate::drill::notation::listed;
 use crate::drill::verdict::Outcome;
-use crate::live::simulated::Simulated;
+use crate::live::simulated;
 use crate::results::{Results, Row, Run};
 use crate::slo::Held;
 
+mod beside;
 mod burn;
+pub mod drill;
 mod figures;
 #[cfg(test)]
 mod fixture;
@@ -52,8 +54,12 @@ pub struct Live<'a> {
     pub sign_off: Option<&'a SignOff>,
     /// How many attempts the server itself counts as refused, by the label of the arm.
     pub counted_by_server: &'a BTreeMap<String, ServerCount>,
-    /// The same requests simulated, by place of the arm, where somebody did so.
-    pub simulated: &'a [Option<Simulated>],
+    /// What the same requests came to in a simulation, by the label of the arm.
+    pub simulated: &'a BTreeMap<String, simulated::Figures>,
+    /// What else limits what it shows, a sentence each.
+    pub notes: &'a [String],
+    /// The drill was stopped before its end, so that nothing is GO.
+    pub is_stopped: bool,
     /// The command and what it read.
     pub origin: &'a Origin,
 }
@@ -64,10 +70,12 @@ impl<'a> Live<'a> {
         self.comparison.arms.last()
     }
 
-    /// The verdict: that on the arm under test, where no server contradicts its clients.
+    /// The verdict: that on the arm under test, where no server contradicts its clients, and where
+    /// nobody stopped before the end.
     pub fn outcome(&self) -> Outcome {
-        let is_contradicted = self.contradiction().is_some();
-        if is_contradicted { Outcome::Inconclusive } else { self.comparison.outcome() }
+        let outcome = self.comparison.outcome();
+        let is_open = self.is_stopped && outcome == Outcome::Go;
+        if is_open || self.contradiction().is_some() { Outcome::Inconclusive } else { outcome }
     }
 
     /// Why no verdict holds, where servers counted other refusals than their clients saw.
@@ -86,7 +94,9 @@ impl<'a> Live<'a> {
     /// Why the verdict is what it is.
     fn reason(&self) -> String {
         let tested = || self.tested().map_or(String::new(), |arm| arm.reason.clone());
-        self.contradiction().unwrap_or_else(tested)
+        let stopped = self.is_stopped && self.comparison.outcome() == Outcome::Go;
+        let stopped = stopped.then(|| "it was stopped before its end".to_owned());
+        self.contradiction().or(stopped).unwrap_or_else(tested)
     }
 
     /// The runs of an arm with every request, those that may be used.

@@ -7,10 +7,11 @@ use super::{Live, burn, limits};
 use crate::drill::notation::percent;
 use crate::report::escape::plain;
 use crate::report::frame::sentence_case;
-use crate::report::sign_off;
+use crate::report::{Origin, sign_off};
+use crate::slo::Held;
 
 /// What else than the file's own limits is told in a ticket.
-const LIMITS_MAX: usize = 3;
+pub(super) const LIMITS_MAX: usize = 3;
 
 /// The summary.
 pub(super) fn markdown(live: &Live<'_>) -> String {
@@ -70,15 +71,20 @@ pub(super) fn markdown(live: &Live<'_>) -> String {
     for sentence in limits::sentences(live).iter().take(LIMITS_MAX) {
         let _ = writeln!(text, "- {}", plain(sentence));
     }
-    text.push_str("\nThe whole list, all figures and the hash of each file are in the report.\n");
-    let _ = write!(
-        text,
-        "\n## Where it comes from\n\n`{}`, {}\n\n- criteria: `{}`\n",
-        live.origin.command().replace('`', "'"),
-        live.origin.version,
-        live.held.criteria.hash()
+    text.push_str(&origin(live.origin, live.held));
+    text
+}
+
+/// Where it comes from: the command, and the hashes of all that was read.
+pub(super) fn origin(origin: &Origin, held: &Held) -> String {
+    let mut text = format!(
+        "\nThe whole list, all figures and the hash of each file are in the report.\n\n\
+         ## Where it comes from\n\n`{}`, {}\n\n- criteria: `{}`\n",
+        origin.command().replace('`', "'"),
+        origin.version,
+        held.criteria.hash()
     );
-    for (name, hash) in &live.origin.inputs {
+    for (name, hash) in &origin.inputs {
         let _ = writeln!(text, "- {}: `{hash}`", plain(name));
     }
     text
@@ -109,6 +115,7 @@ fn figures(live: &Live<'_>, text: &mut String) {
     }
 }
 
-fn cell(text: &str) -> String {
+/// Text as a cell of a table.
+pub(super) fn cell(text: &str) -> String {
     plain(text).replace('|', "\\|")
 }
