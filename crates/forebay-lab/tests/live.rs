@@ -2,19 +2,13 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on may panic")]
 
 use std::fs;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
 
+use forebay_lab::compare::{Given, compare};
 use forebay_lab::engine::Preset;
 use forebay_lab::engine_server::{EngineServer, Options};
 use forebay_lab::live::{Design, Drill, Event, hold, table};
-use rcgen::CertifiedKey;
-use rustls::ServerConfig;
-use rustls::crypto::aws_lc_rs;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
+use forebay_lab::report::{self, Origin};
 
 /// An empty folder of this test's own.
 fn scratch(name: &str) -> PathBuf {
@@ -136,118 +130,122 @@ async fn an_endpoint_that_is_not_there_and_a_command_that_fails_are_named() {
     fs::remove_dir_all(root).unwrap();
 }
 
-/// The variable whose value is the key of this test: one that every test has.
-const KEY: &str = "CARGO_MANIFEST_DIR";
-
-/// A vendor's service: TLS, a key, and a page that nobody sees without it. Notes the heads of all
-/// requests.
-async fn vendor(root: &Path) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
-    let CertifiedKey { cert, signing_key } =
-        rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    fs::write(root.join("ca.pem"), cert.pem()).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![cert.der().clone()], signing_key.into())
-        .unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let heads = Arc::new(Mutex::new(Vec::new()));
-    let noted = Arc::clone(&heads);
-    tokio::spawn(async move {
-        while let Ok((socket, _)) = listener.accept().await {
-            let (acceptor, noted) = (acceptor.clone(), Arc::clone(&noted));
-            tokio::spawn(async move {
-                let Ok(mut socket) = acceptor.accept(socket).await else { return };
-                let (mut seen, mut some) = (Vec::new(), [0; 16_384]);
-                while let Ok(read @ 1..) = socket.read(&mut some).await {
-                    seen.extend_from_slice(&some[..read]);
-                    let text = String::from_utf8_lossy(&seen).to_lowercase();
-                    let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-                    let len = head.split("content-length: ").nth(1).unwrap_or("0");
-                    let len: usize = len.lines().next().unwrap().parse().unwrap();
-                    if body.len() < len {
-                        continue;
-                    }
-                    let key = std::env::var(KEY).unwrap().to_lowercase();
-                    let answer = if !head.contains(&format!("authorization: bearer {key}\r\n")) {
-                        "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n"
-                    } else if head.starts_with("get /v1/models ") {
-                        "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
-                    } else {
-                        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
-                         content-length: 49\r\n\r\n\
-                         data: {\"choices\":[{\"text\":\" a\"}]}\n\ndata: [DONE]\n\n"
-                    };
-                    noted.lock().unwrap().push(format!("{head}\r\n"));
-                    if socket.write_all(answer.as_bytes()).await.is_err() {
-                        return;
-                    }
-                    seen.clear();
-                }
-            });
-        }
-    });
-    (address, heads)
+fn reported(drill: &Drill, out: &Path) -> Option<String> {
+    let origin = Origin::of(&["forebay".to_owned()], &[&drill.design.file]).unwrap();
+    report::live::drill::write(drill, &origin, out).unwrap()
 }
 
 #[tokio::test]
-async fn a_vendor_behind_tls_sees_its_key_and_the_names_and_no_file_has_the_key() {
-    let root = scratch("vendor");
-    let (address, heads) = vendor(&root).await;
-    let row = |at: u32, class: &str, tenant: &str| {
+async fn a_sweep_leaves_one_report_of_all_its_cells_that_can_be_verified() {
+    let (server, urls) = engines(2).await;
+    let root = scratch("report");
+    let arm = |name: &str| {
         format!(
-            "{{\"timestamp\":{at},\"input_length\":4,\"output_length\":1,\"hash_ids\":[],\
-             \"class\":\"{class}\",\"tenant\":\"{tenant}\"}}\n"
+            "[[arm]]\nname = \"{name}\"\nurl = \"{}\"\nmetrics = \"/metrics\"\n\
+             refusals = \"vllm:no_such_counter\"\nmode = \"round-robin\"\n",
+            urls[0]
         )
     };
-    let rows = row(0, "chat", "light") + &row(50, "batch", "flood");
-    fs::write(root.join("trace.jsonl"), rows).unwrap();
-    let port = address.port();
+    let load = LOAD.replace("requests = 30", "requests = 20\nloads = [1, 2.5]");
     let text = format!(
-        "[load]\ntrace = \"trace.jsonl\"\nmodel = \"m\"\nendpoint = \"completions\"\n\
-         requests = 2\nwarmup = 0\nca_file = \"ca.pem\"\nplain = true\n\
-         tenant_header = \"x-tenant\"\nheaders = [\"x-lane: fast\"]\n\
-         [blocks]\nleast = 1\nmost = 1\n[[arm]]\nname = \"vendor\"\n\
-         url = \"https://localhost:{port}\"\nhealth = \"/v1/models\"\nkey_env = \"{KEY}\"\n"
+        "sign_off = \"sign-off.toml\"\n{load}[engines]\nurls = [\"{}\", \"{}\"]\n\
+         workers = [1, 2]\n[simulated]\nengine = \"a100-40gb/qwen3-8b\"\n{}{}",
+        urls[0],
+        urls[1],
+        arm("zebra"),
+        arm("ant")
     );
+    let sign_off = "service = \"Chat\"\ndecision = \"Open it\"\n[[decides]]\nrole = \"owner\"\n";
+    fs::write(root.join("sign-off.toml"), sign_off).unwrap();
     let out = root.join("out");
     let drill = hold(design(&root, &text), &out, |_| {}, std::future::pending()).await.unwrap();
-    let rows = &drill.cells[0].blocks[0][0].run.rows;
-    assert!(rows.iter().all(|row| row.e2e().is_some()), "{rows:?}");
-    let heads = heads.lock().unwrap();
-    let asked: Vec<&String> = heads.iter().filter(|head| head.starts_with("post ")).collect();
-    assert_eq!(asked.len(), 2);
-    for (head, names) in asked.iter().zip([["chat", "light"], ["batch", "flood"]]) {
-        for line in [
-            format!("x-forebay-class: {}\r\n", names[0]),
-            format!("x-tenant: {}\r\n", names[1]),
-            "x-lane: fast\r\n".to_owned(),
-        ] {
-            assert!(head.contains(&line), "{line} is not in {head}");
-        }
+    server.stop().await;
+    let seal = reported(&drill, &out).unwrap();
+    let verified = report::verify(&out).unwrap();
+    assert!(verified.holds() && verified.seal == seal, "{verified:?}");
+    let page = fs::read_to_string(out.join("index.html")).unwrap();
+    for said in [
+        drill.outcome().name(),
+        "<h2 id=\"sign-off-h\">Sign-off</h2>",
+        "<h2 id=\"sweep-h\">Over the load</h2>",
+        "<h2 id=\"n2-load2.5-h\">N = 2, load 2.5</h2>",
+        "<h2 id=\"simulated-h\">Beside the simulation</h2>",
+        "<h3 id=\"n1-load1-ttft-h\">Time to first token</h3>",
+        "<h3 id=\"n1-load1-server-h\">Refusals, as the server counts them</h3>",
+        "n2-load1/ant/block-02/requests.jsonl",
+    ] {
+        assert!(page.contains(said), "{said}");
     }
-    let key = std::env::var(KEY).unwrap();
-    for file in ["requests.jsonl", "summary.json", "profile_export.jsonl"] {
-        let text = fs::read_to_string(out.join("load1/vendor/block-01").join(file)).unwrap();
-        assert!(!text.contains(&key), "{file}");
+    let ids: Vec<&str> =
+        page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let unique: std::collections::BTreeSet<&&str> = ids.iter().collect();
+    assert_eq!(ids.len(), unique.len(), "{ids:?}");
+    for file in ["sweep.svg", "n1-load1-ttft.svg", "criteria.toml", "summary.md"] {
+        assert!(out.join(file).is_file(), "{file}");
     }
+    // The same cell is read back with the verdict that the drill came to.
+    let cell = out.join("n2-load2.5").display().to_string();
+    let given = Given::read(&[cell], &[]).unwrap();
+    let again = compare(&given.arms, &drill.design.criteria, &given.options(1, 2_000)).unwrap();
+    let held = drill.cells.iter().find(|done| done.cell.name() == "n2-load2.5").unwrap();
+    assert_eq!(again.outcome(), held.comparison.as_ref().unwrap().outcome());
+    assert_eq!(given.counted, held.counted(&drill.design));
+    assert_eq!(given.simulated, held.simulated(&drill.design));
+    // A run that somebody has mended is found, and what was put in as well.
+    fs::write(out.join("n1-load1/ant/block-01/requests.jsonl"), "").unwrap();
+    fs::write(out.join("n1-load1/note.txt"), "I was never here").unwrap();
+    fs::remove_file(out.join("drill.toml")).unwrap();
+    assert_eq!(
+        report::verify(&out).unwrap().faults(),
+        [
+            "changed: n1-load1/ant/block-01/requests.jsonl",
+            "missing: drill.toml",
+            "added: n1-load1/note.txt"
+        ]
+    );
+    // The runs of a drill are never replaced by a report.
+    assert!(report::check(&out).is_err());
     fs::remove_dir_all(root).unwrap();
 }
 
 #[tokio::test]
-async fn a_key_that_is_not_there_is_told_before_anything_starts() {
-    let root = scratch("key");
-    let text = format!(
-        "{LOAD}[[arm]]\nname = \"a\"\ncommand = [\"/bin/sh\", \"-c\", \"touch started\"]\n\
-         key_env = \"FOREBAY_NO_SUCH_KEY\"\n"
-    );
+async fn a_drill_of_one_cell_has_the_page_of_a_report_and_says_that_it_was_stopped() {
+    let (server, urls) = engines(1).await;
+    let root = scratch("one");
+    let text = format!("{LOAD}[[arm]]\nname = \"a\"\nurl = \"{}\"\n", urls[0]);
     let out = root.join("out");
-    let failed = hold(design(&root, &text), &out, |_| {}, std::future::pending());
-    let said = failed.await.unwrap_err().to_string();
-    assert!(said.contains("the environment has no FOREBAY_NO_SUCH_KEY"), "{said}");
-    assert!(!root.join("started").exists() && !out.exists());
+    let drill = hold(design(&root, &text), &out, |_| {}, std::future::pending()).await.unwrap();
+    server.stop().await;
+    let stopped = Drill { was_interrupted: true, ..drill };
+    reported(&stopped, &out).unwrap();
+    assert!(report::verify(&out).unwrap().holds());
+    let page = fs::read_to_string(out.join("index.html")).unwrap();
+    assert!(page.contains("The drill was stopped before its end"));
+    assert!(page.contains("badge inconclusive"), "nothing that was stopped is GO");
+    assert!(!page.contains("<h3"));
+    let none = Drill { cells: Vec::new(), ..stopped };
+    assert_eq!(reported(&none, &out), None);
+    fs::remove_dir_all(root).unwrap();
+}
+
+#[test]
+fn a_sign_off_and_the_criteria_of_a_drill_must_agree() {
+    let root = scratch("signed");
+    let write = |name: &str, text: &str| fs::write(root.join(name), text).unwrap();
+    write("limit.toml", "refused_share_max = 0.01\n");
+    write("other.toml", "refused_share_max = 0.02\n");
+    let decides = "service = \"Chat\"\ndecision = \"Open it\"\n[[decides]]\nrole = \"owner\"\n";
+    write("sign-off.toml", &format!("criteria = \"limit.toml\"\n{decides}"));
+    let load = format!("{LOAD}[[arm]]\nname = \"a\"\nurl = \"http://127.0.0.1:1\"\n");
+    let design = design(&root, &format!("sign_off = \"sign-off.toml\"\n{load}"));
+    assert_eq!(design.criteria.canonical(), "refused_share_max = 0.01\n");
+    for (first, said) in [
+        ("criteria = \"other.toml\"\nsign_off = \"sign-off.toml\"\n", "other criteria than"),
+        ("sign_off = \"none.toml\"\n", "none.toml"),
+    ] {
+        let text = format!("{first}{load}");
+        let error = Design::parse(&root.join("drill.toml"), &text).unwrap_err().to_string();
+        assert!(error.contains(said) && error.contains("hint: "), "{error}");
+    }
     fs::remove_dir_all(root).unwrap();
 }

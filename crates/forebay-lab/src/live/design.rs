@@ -11,6 +11,8 @@ use crate::drill::criteria::Criteria;
 use crate::drill::notation::listed;
 use crate::drill::stage::Source;
 use crate::engine::Preset;
+use crate::report::SignOff;
+use crate::slo::Objectives;
 
 /// A live drill as its file has it.
 #[derive(Clone, Debug)]
@@ -33,6 +35,12 @@ pub struct Design {
     pub simulated: Option<Preset>,
     /// What arms are held to.
     pub criteria: Criteria,
+    /// The file of the criteria; `None` of those that are built in.
+    pub criteria_file: Option<PathBuf>,
+    /// The objectives that the criteria were made from, where that file is one of those.
+    pub objectives: Option<Objectives>,
+    /// Who decides, if anybody said.
+    pub sign_off: Option<SignOff>,
 }
 
 /// What is sent.

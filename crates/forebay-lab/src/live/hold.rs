@@ -1,5 +1,6 @@
 //! Holds a live drill: every cell, round by round, until the criteria are settled.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::future::Future;
 use std::io;
@@ -7,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 
 use super::block::{Done, Seen, Setting};
-use super::design::{Cell, Design};
+use super::design::{Arm, Cell, Design};
 use super::error::LiveError;
 use super::requests::Block;
 use super::sending::Ready;
 use super::simulated::{self, Simulated};
 use super::start::Fleet;
-use crate::compare::{self, Comparison};
+use crate::compare::{self, Comparison, ServerCount};
 use crate::drill::verdict::Outcome;
 use crate::load::{Tokenizer, Words};
 use crate::results::{FolderOptions, Results, RunFolder};
@@ -251,23 +252,35 @@ impl CellDone {
             confidence: 1.0 - alpha,
             ..compare::Options::default()
         };
-        let arms: Vec<compare::Arm> = design
-            .arms
-            .iter()
-            .zip(&self.blocks)
-            .map(|(arm, blocks)| compare::Arm {
-                label: arm.name.clone(),
-                runs: (1..)
-                    .zip(blocks)
-                    .map(|(nth, done)| compare::Block {
-                        from: format!("{}/{}/block-{nth:02}", self.cell.name(), arm.name),
-                        results: Results::Run(Box::new(done.run.clone())),
-                    })
-                    .collect(),
-            })
-            .collect();
+        let arms = self.arms(design);
         self.comparison = Some(compare::compare(&arms, &design.criteria, &options)?);
         Ok(())
+    }
+
+    /// The arms with their runs, as they are compared.
+    pub fn arms(&self, design: &Design) -> Vec<compare::Arm> {
+        let arm = |(arm, blocks): (&Arm, &Vec<Done>)| {
+            let from = format!("{}/{}", self.cell.name(), arm.name);
+            let block = |(nth, done): (usize, &Done)| compare::Block {
+                from: format!("{from}/block-{nth:02}"),
+                results: Results::Run(Box::new(done.run.clone())),
+            };
+            compare::Arm { label: arm.name.clone(), runs: (1..).zip(blocks).map(block).collect() }
+        };
+        design.arms.iter().zip(&self.blocks).map(arm).collect()
+    }
+
+    /// What the servers of the arms counted, by name; nothing of an arm that does not count.
+    pub fn counted(&self, design: &Design) -> BTreeMap<String, ServerCount> {
+        let count = |(arm, blocks): (&Arm, &Vec<Done>)| {
+            // What an invalid run was refused stands nowhere else either.
+            let valid = || blocks.iter().filter(|done| done.run.about.is_valid());
+            let refused = valid().map(|done| done.seen.refused_by_server).sum::<Option<u64>>()?;
+            let agrees = valid().all(|done| done.seen.agrees() == Some(true));
+            let count = ServerCount { refused, agrees: Some(agrees) };
+            (valid().count() > 0).then(|| (arm.name.clone(), count))
+        };
+        design.arms.iter().zip(&self.blocks).filter_map(count).collect()
     }
 
     /// Whether every arm has a verdict that more blocks would not be run for.
@@ -288,7 +301,13 @@ impl CellDone {
         })
     }
 
-    fn json(&self) -> Option<serde_json::Value> {
+    /// What the simulation beside it came to, by name of the arm.
+    pub fn simulated(&self, design: &Design) -> BTreeMap<String, simulated::Figures> {
+        let arms = design.arms.iter().zip(&self.simulated);
+        arms.filter_map(|(arm, all)| Some((arm.name.clone(), all.as_ref()?.figures()))).collect()
+    }
+
+    fn json(&self, design: &Design) -> Option<serde_json::Value> {
         let comparison = serde_json::to_value(self.comparison.as_ref()?).ok()?;
         Some(serde_json::json!({
             "cell": self.cell.name(),
@@ -296,14 +315,15 @@ impl CellDone {
             "load": self.cell.load,
             "rounds": self.rounds,
             "comparison": comparison,
+            "simulated": self.simulated(design),
         }))
     }
 }
 
 impl Drill {
-    /// The exit code: that of the worst verdict on the arm under test over all cells, but
-    /// inconclusive where the drill was stopped, or where a server contradicts its clients.
-    pub fn exit_code(&self) -> u8 {
+    /// The worst verdict on the arm under test over all cells, but inconclusive where the drill was
+    /// stopped, or where a server contradicts its clients.
+    pub fn outcome(&self) -> Outcome {
         let under_test = self.cells.iter().map(|cell| {
             let arm = cell.comparison.as_ref().and_then(|comparison| comparison.arms.last());
             arm.map_or(Outcome::Inconclusive, |arm| arm.outcome.0)
@@ -312,13 +332,18 @@ impl Drill {
         let is_contradicted =
             self.cells.iter().any(|cell| cell.disagreements(&self.design).next().is_some());
         if outcomes.contains(&Outcome::NoGo) && !is_contradicted {
-            return Outcome::NoGo.exit_code();
+            return Outcome::NoGo;
         }
         let is_open = outcomes.is_empty()
             || outcomes.contains(&Outcome::Inconclusive)
             || is_contradicted
             || self.was_interrupted;
-        if is_open { Outcome::Inconclusive.exit_code() } else { Outcome::Go.exit_code() }
+        if is_open { Outcome::Inconclusive } else { Outcome::Go }
+    }
+
+    /// The exit code: that of the verdict.
+    pub fn exit_code(&self) -> u8 {
+        self.outcome().exit_code()
     }
 
     /// Every cell's comparison as one line of JSON.
@@ -327,7 +352,7 @@ impl Drill {
     }
 
     fn value(&self) -> serde_json::Value {
-        self.cells.iter().filter_map(CellDone::json).collect()
+        self.cells.iter().filter_map(|cell| cell.json(&self.design)).collect()
     }
 }
 

@@ -10,6 +10,7 @@
 //! | [`sending`] | says how requests are sent, and with which keys |
 //! | `start` | starts engines and arms, and brings them to a known state |
 //! | [`block`] | runs one block of one arm |
+//! | `sign` | lets somebody sign it |
 //! | [`hold`] | goes through cells and rounds until the criteria are settled |
 //! | [`simulated`] | simulates the same requests |
 //! | [`table`] | prints what a person reads |
@@ -26,6 +27,7 @@ pub mod process;
 mod read;
 pub mod requests;
 pub mod sending;
+mod sign;
 pub mod simulated;
 mod start;
 pub mod table;

@@ -11,8 +11,9 @@ use forebay_service::{Faults, text_file};
 
 use super::design::{Arm, Blocks, Command, Design, Engines, Exporter, Hook};
 use super::{fill, keys};
-use crate::drill::criteria::Criteria;
 use crate::engine::Preset;
+use crate::report::SignOff;
+use crate::slo::Held;
 
 /// Arms of a drill at most: each costs all blocks.
 const ARMS_MAX: usize = 32;
@@ -60,6 +61,7 @@ impl Reader<'_> {
     fn design(&mut self, file: &Path, root: &mut Section<'_>) -> Option<Design> {
         let criteria = root.text("criteria", self.found);
         let criteria = self.criteria(criteria);
+        let sign_off = root.text("sign_off", self.found);
         let load = root.section("load", self.found);
         let blocks = root.section("blocks", self.found);
         let engines = root.section("engines", self.found);
@@ -85,7 +87,8 @@ impl Reader<'_> {
         let exporters: Vec<Option<Exporter>> =
             exporters.into_iter().map(|table| self.exporter(table)).collect();
         let simulated = simulated.and_then(|table| self.simulated(table));
-        Some(Design {
+        let criteria = criteria?;
+        let mut design = Design {
             file: file.to_owned(),
             folder: self.folder.to_owned(),
             load: load?,
@@ -94,8 +97,17 @@ impl Reader<'_> {
             arms: arms.into_iter().collect::<Option<_>>()?,
             exporters: exporters.into_iter().collect::<Option<_>>()?,
             simulated,
-            criteria: criteria?,
-        })
+            criteria: criteria.criteria,
+            criteria_file: criteria.file,
+            objectives: criteria.objectives,
+            sign_off: None,
+        };
+        if let Some(at) = sign_off {
+            let signed = SignOff::load(&self.path(&at.value)).map_err(|error| error.to_string());
+            let signed = signed.and_then(|it| design.sign(it).map_err(|error| error.to_string()));
+            signed.unwrap_or_else(|error| self.told(at.line, &error));
+        }
+        Some(design)
     }
 
     fn blocks(&mut self, table: Option<Section<'_>>) -> Blocks {
@@ -321,13 +333,11 @@ impl Reader<'_> {
         }
     }
 
-    fn criteria(&mut self, file: Option<At<String>>) -> Option<Criteria> {
-        let Some(file) = file else { return Some(Criteria::built_in()) };
-        let path = self.path(&file.value);
-        let read = text_file::read(&path).map_err(|error| error.to_string());
-        let read =
-            read.and_then(|text| Criteria::parse(&path, &text).map_err(|error| error.to_string()));
-        read.map_err(|error| self.told(file.line, &error)).ok()
+    fn criteria(&mut self, file: Option<At<String>>) -> Option<Held> {
+        let path = file.as_ref().map(|at| self.path(&at.value));
+        let read = Held::load(path.as_deref());
+        let line = file.map_or(1, |at| at.line);
+        read.map_err(|error| self.told(line, &error.to_string())).ok()
     }
 
     /// Adds what another reader has said; it has its hint with it.
