@@ -6,20 +6,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
-<<<<<<< HEAD
 use forebay_lab::capacity::{Ended, Growth, Hunt, Taken, told};
-use forebay_lab::drill::criteria::Criteria;
-use forebay_lab::load::arrivals::Rate;
-use forebay_lab::results::{self, Results};
-use forebay_lab::stats::search::{Bounds, Looks};
-use forebay_service::text_file;
-=======
-use forebay_lab::capacity::{Growth, Hunt, told};
 use forebay_lab::load::arrivals::Rate;
 use forebay_lab::results::{self, Results};
 use forebay_lab::slo::Held;
-use forebay_lab::stats::search::Bounds;
->>>>>>> page
+use forebay_lab::stats::search::{Bounds, Looks};
 
 use crate::load;
 use crate::talk::{print, say};
@@ -82,25 +73,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-<<<<<<< HEAD
     let (bounds, growth) = (args.bounds()?, args.growth()?);
     let (lasts_s, settle_s) = args.seconds()?;
     let out = args.out();
-    let criteria = match &args.criteria {
-        None => Criteria::built_in(),
-        Some(file) => Criteria::parse(file, &text_file::read(file)?)?,
-    };
-    let mut hunt = Hunt::new(bounds, criteria, args.load.seed, ERROR);
-=======
-    let bounds = args.bounds()?;
-    let growth = args.growth()?;
-    let out = match args.load.out.as_path() {
-        default if default == Path::new(OUT.0) => PathBuf::from(OUT.1),
-        named => named.to_owned(),
-    };
     let criteria = Held::load(args.criteria.as_deref())?.criteria;
-    let mut hunt = Hunt::new(bounds, criteria, args.load.seed);
->>>>>>> page
+    let mut hunt = Hunt::new(bounds, criteria, args.load.seed, ERROR);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(hunted(args, &mut hunt, (lasts_s, settle_s), &out));
     let (ended, error) = match ended {
