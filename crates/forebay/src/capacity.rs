@@ -1,20 +1,27 @@
 //! Searches the capacity of a live endpoint: `forebay capacity`.
 
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{bail, ensure};
-use forebay_lab::capacity::{Growth, Hunt, told};
+use forebay_lab::capacity::{Ended, Growth, Hunt, Taken, told};
 use forebay_lab::load::arrivals::Rate;
 use forebay_lab::results::{self, Results};
 use forebay_lab::slo::Held;
-use forebay_lab::stats::search::Bounds;
+use forebay_lab::stats::search::{Bounds, Looks};
 
 use crate::load;
 use crate::talk::{print, say};
 
 /// How long a run lasts if nothing else is said, in seconds.
 const RUN_S: f64 = 60.0;
+/// The probability that an end of the interval may be wrong.
+const ERROR: f64 = 0.05;
+/// Between two runs: every request of the last one is over, and engines notice within a step that a
+/// client went away.
+const PAUSE: Duration = Duration::from_secs(1);
 /// Where runs go if nothing else is said; `forebay load` has a default of its own.
 const OUT: (&str, &str) = ("forebay-load", "forebay-capacity");
 
@@ -49,6 +56,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Search")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: u32,
+    /// Seconds at the start of each run that count nowhere [default: a third of --for]
+    ///
+    /// Queues and caches fill meanwhile, as they are in the middle of a day.
+    #[arg(long, value_name = "SECONDS", help_heading = "Search", conflicts_with = "warmup")]
+    settle: Option<f64>,
     /// Requests a second at today's busiest time, for the headroom
     #[arg(long, value_name = "RATE", help_heading = "Headroom")]
     now: Option<f64>,
@@ -61,48 +73,80 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let bounds = args.bounds()?;
-    let growth = args.growth()?;
-    let out = match args.load.out.as_path() {
-        default if default == Path::new(OUT.0) => PathBuf::from(OUT.1),
-        named => named.to_owned(),
-    };
+    let (bounds, growth) = (args.bounds()?, args.growth()?);
+    let (lasts_s, settle_s) = args.seconds()?;
+    let out = args.out();
     let criteria = Held::load(args.criteria.as_deref())?.criteria;
-    let mut hunt = Hunt::new(bounds, criteria, args.load.seed);
+    let mut hunt = Hunt::new(bounds, criteria, args.load.seed, ERROR);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (mut ready, mut nth) = (None, 0);
+    let ended = runtime.block_on(hunted(args, &mut hunt, (lasts_s, settle_s), &out));
+    let (ended, error) = match ended {
+        Ok(ended) => (ended, None),
+        // What was learned before is not lost.
+        Err(error) => (Ended::Failed(error.to_string()), Some(error)),
+    };
+    let capacity = hunt.capacity(ended);
+    if error.is_none() || !capacity.trials.is_empty() {
+        print(&if args.load.json { capacity.json(growth) } else { told(&capacity, growth) })?;
+        say(&format!("runs: {}", out.display()));
+    }
+    error.map_or_else(|| Ok(ExitCode::from(capacity.exit_code())), Err)
+}
+
+/// Offers one rate after the other.
+async fn hunted(
+    args: &Args,
+    hunt: &mut Hunt,
+    (lasts_s, settle_s): (f64, f64),
+    out: &Path,
+) -> anyhow::Result<Ended> {
+    let mut stop = pin!(load::stopped()?);
+    let (salt, mut ready, mut nth) = (args.salt(), None, 0);
     while let Some((rate, seed)) = hunt.next() {
         nth += 1;
+        let folder = format!("run-{nth:03}");
         let mut load = args.load.clone();
         load.rate = Some(Rate::constant(rate)?);
-        (load.seed, load.out) = (seed, out.join(format!("run-{nth:03}")));
-        load.lasts = Some(args.load.lasts.unwrap_or(RUN_S));
+        (load.seed, load.out) = (seed, out.join(&folder));
+        load.lasts = Some(settle_s + lasts_s);
+        if load.warmup == 0 {
+            load.warmup = (settle_s * rate).round() as u64;
+        }
+        // Prompts of one run share nothing with those of another: what the target has cached of the
+        // rate before would make this one look better than it is.
+        load.salt = salt.wrapping_mul(1_000).wrapping_add(nth);
         let offer = load.offer()?;
         if ready.is_none() {
-            ready = Some(runtime.block_on(load.ready(&offer.settings))?);
+            ready = Some(load.ready(&offer.settings).await?);
         }
         let Some(ready) = &ready else { break };
-        let summary = runtime.block_on(load.measured(offer, ready))?;
+        let summary = load.measured(offer, ready).await?;
         if summary.about.was_interrupted {
-            say("stopped: what is known so far follows");
-            break;
-        }
-        if let Some(invalid) = summary.about.invalid.first() {
-            say(&format!("INVALID ({}): {}", invalid.reason, invalid.what));
-            say(&format!("{rate:.3}/s can't be offered from here, so the search ends"));
-            break;
+            return Ok(Ended::Interrupted);
         }
         let Results::Run(measured) = results::open(&load.out)? else {
             bail!("{}: no run can be read of what was written there", load.out.display());
         };
-        if let Some(trial) = hunt.take(*measured)? {
-            say(&format!("{rate:.3}/s {}: {}", trial.decided, trial.reason));
+        let taken = hunt.take(*measured, &folder)?;
+        if let Some(invalid) = summary.about.invalid.first() {
+            say(&format!("{rate:.3}/s INVALID ({}): {}", invalid.reason, invalid.what));
+        }
+        match taken {
+            Taken::Counted(looks, reason) => {
+                let looks = if looks == Looks::Well { "looks well" } else { "looks ill" };
+                say(&format!("{rate:.3}/s {looks}: {reason}"));
+            }
+            Taken::Again => say("that run counts for nothing; the rate is offered again"),
+            Taken::BeyondReach => {
+                say(&format!("{rate:.3}/s can't be offered from here: lower ones are tried"));
+            }
+        }
+        tokio::select! {
+            () = &mut stop => return Ok(Ended::Interrupted),
+            () = tokio::time::sleep(PAUSE) => {}
         }
     }
-    let capacity = hunt.capacity();
-    print(&if args.load.json { capacity.json(growth) } else { told(&capacity, growth) })?;
-    say(&format!("runs: {}", out.display()));
-    Ok(ExitCode::from(capacity.exit_code()))
+    Ok(Ended::Searched)
 }
 
 impl Args {
@@ -122,8 +166,46 @@ impl Args {
             (1.01..=2.0).contains(&within),
             "--within is a ratio from 1.01 to 2, not {within}\nhint: 1.1 is to 10 %"
         );
-        let (ratio, error, blocks_max) = (within, 0.05, runs);
-        Ok(Bounds { start, rate_min, rate_max, ratio, error, blocks_max })
+        let (ratio, runs_max) = (within, runs);
+        Ok(Bounds { start, rate_min, rate_max, ratio, runs_max })
+    }
+
+    /// How long requests of a run count, and how long it settles before.
+    fn seconds(&self) -> anyhow::Result<(f64, f64)> {
+        let lasts_s = self.load.lasts.unwrap_or(RUN_S);
+        let settle_s = self.settle.unwrap_or(lasts_s / 3.0);
+        ensure!(
+            lasts_s > 0.0 && settle_s >= 0.0 && lasts_s + settle_s <= 1e6,
+            "--for {lasts_s} and --settle {settle_s} are no seconds of a run\nhint: 60 and 20 do \
+             for most"
+        );
+        // Fewer requests in a run make no block of their own, and tell nothing.
+        let requests = self.rate_min * lasts_s;
+        ensure!(
+            requests >= 1.0,
+            "a run of {lasts_s} s at --rate-min {} has no request in it\nhint: raise --rate-min \
+             to {:.3}, or --for",
+            self.rate_min,
+            1.0 / lasts_s
+        );
+        Ok((lasts_s, settle_s))
+    }
+
+    /// What was asked for, or the clock: an endpoint that was searched before has the prompts of
+    /// that search in its caches.
+    fn salt(&self) -> u64 {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        match self.load.salt {
+            0 => since.map_or(1, |since| since.as_secs()),
+            salt => salt,
+        }
+    }
+
+    fn out(&self) -> PathBuf {
+        match self.load.out.as_path() {
+            default if default == Path::new(OUT.0) => PathBuf::from(OUT.1),
+            named => named.to_owned(),
+        }
     }
 
     fn growth(&self) -> anyhow::Result<Option<Growth>> {

@@ -100,7 +100,7 @@ pub(crate) struct Args {
     scale: f64,
     /// The first N warm the target up and count nowhere
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Load")]
-    warmup: u64,
+    pub(crate) warmup: u64,
     /// Seed of every draw
     #[arg(long, value_name = "SEED", default_value_t = 1, help_heading = "Load")]
     pub(crate) seed: u64,
@@ -143,7 +143,7 @@ pub(crate) struct Args {
     extra_body: Option<String>,
     /// Make prompts that share nothing with those of another number
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Requests")]
-    salt: u64,
+    pub(crate) salt: u64,
     /// Header that says a request's class
     #[arg(long, value_name = "NAME", default_value = "x-forebay-class")]
     #[arg(help_heading = "Requests")]
@@ -193,7 +193,7 @@ pub(crate) struct Args {
     pub(crate) out: PathBuf,
     /// Leave out the files that AIPerf reads
     #[arg(long, help_heading = "Output")]
-    no_aiperf: bool,
+    pub(crate) no_aiperf: bool,
     /// Print summary.json instead of a table
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
@@ -289,7 +289,8 @@ impl Args {
         let options = FolderOptions { started_unix_ms, aiperf: !self.no_aiperf };
         let mut folder = RunFolder::create(&self.out, options)?;
         let fault = Rc::new(RefCell::new(None));
-        let plan = workload.plan(ready.bodies.clone(), settings.pulse.clone(), &fault)?;
+        let bodies = ready.bodies.clone().with_salt(self.salt);
+        let plan = workload.plan(bodies, settings.pulse.clone(), &fault)?;
         let view = View::new(survey.last);
         let ended = conduct(plan, &settings, &mut folder, view, stopped()?).await?;
         if let Some(error) = fault.take() {
@@ -363,7 +364,7 @@ async fn calibrated(
 }
 
 /// Comes true when the run is to end early.
-fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
+pub(crate) fn stopped() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate()).context("SIGTERM can't be awaited")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("Ctrl-C can't be awaited")?;
     Ok(async move {

@@ -4,9 +4,11 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 
-use super::Capacity;
+use super::{Capacity, Ended, Trial};
+use crate::compare::comparison::Estimate;
 use crate::drill::notation::{duration_ms, percent, three_digits};
 use crate::stats::knee::months_left;
+use crate::stats::search::Answer;
 
 /// What the target is asked today, and how that grows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,61 +21,130 @@ pub struct Growth {
 
 /// The capacity in a few lines.
 pub fn told(capacity: &Capacity, growth: Option<Growth>) -> String {
-    let mut text = String::from("  offered/s  completed/s  TTFT p50  criteria\n");
-    let mut trials: Vec<_> = capacity.trials.iter().collect();
-    trials.sort_by(|one, other| one.per_s.total_cmp(&other.per_s));
-    for trial in trials {
-        let completed = trial.completed_per_s.map_or("–".to_owned(), three_digits);
-        let ttft = duration_ms(trial.ttft_ms_p50.unwrap_or(f64::INFINITY));
-        let rate = three_digits(trial.per_s);
-        let _ = writeln!(text, "  {rate:>9}  {completed:>11}  {ttft:>8}  {}", trial.decided);
-    }
+    let mut text = table(capacity);
     text.push('\n');
-    let answer = &capacity.answer;
-    let sure = percent(capacity.confidence);
-    let high = three_digits(answer.high);
-    match answer.rate {
-        Some(rate) => {
-            let rate = three_digits(rate);
-            let _ = writeln!(
-                text,
-                "capacity: the criteria hold at {rate} requests a second; what is offered when \
-                 they\nfail lies between {rate} and {high} ({sure} confidence at each rate)"
-            );
-        }
-        None => {
-            let _ = writeln!(
-                text,
-                "capacity: no rate was shown to hold the criteria; they fail below {high} requests \
-                 a\nsecond at the latest ({sure} confidence at each rate)"
-            );
-        }
+    for sentence in sentences(capacity, growth) {
+        let _ = writeln!(text, "{sentence}");
     }
-    if !answer.is_settled {
-        text.push_str("The search ended before the interval was as narrow as asked for.\n");
-    }
-    if let Some(knee) = &capacity.knee {
+    text
+}
+
+fn table(capacity: &Capacity) -> String {
+    let mut text =
+        String::from("  offered/s  runs  completed/s  good     TTFT p50  TTFT p90  criteria\n");
+    for trial in &capacity.trials {
+        let said = |estimate: &Estimate| estimate.value.map_or("–".to_owned(), duration_ms);
         let _ = writeln!(
             text,
-            "knee: the median TTFT bends at {} requests a second",
-            three_digits(knee.at)
+            "  {:>9}  {:>4}  {:>11}  {:>7}  {:>8}  {:>8}  {}",
+            three_digits(trial.per_s),
+            trial.runs.len(),
+            trial.completed_per_s.map_or("–".to_owned(), three_digits),
+            trial.good_share.value.map_or("–".to_owned(), percent),
+            said(&trial.ttft_ms_p50),
+            said(&trial.ttft_ms_p90),
+            state(trial),
         );
     }
-    if let (Some(growth), Some(rate)) = (growth, answer.rate) {
-        let Growth { now_per_s, a_month } = growth;
-        let _ =
-            write!(text, "headroom: {} times what is asked today", three_digits(rate / now_per_s));
-        match months_left(rate, now_per_s, a_month) {
-            Some(months) => {
-                let _ = writeln!(
-                    text,
-                    "; at {} more a month it is used up in {} months",
-                    percent(a_month),
-                    three_digits(months)
-                );
-            }
-            None => text.push('\n'),
+    text
+}
+
+/// What is known of a rate, in a word or three.
+pub(super) fn state(trial: &Trial) -> &'static str {
+    match (trial.decided, trial.looks) {
+        ("holds", _) => "hold",
+        ("fails", _) => "fail",
+        (_, "well") => "look well, not shown",
+        (_, "ill") => "look ill, not shown",
+        _ => "INVALID: the generator could not keep up",
+    }
+}
+
+/// What the search came to, a sentence each.
+pub(super) fn sentences(capacity: &Capacity, growth: Option<Growth>) -> Vec<String> {
+    let answer = &capacity.answer;
+    let sure = percent(capacity.confidence);
+    let per_s = |rate: f64| format!("{} requests a second", three_digits(rate));
+    let mut all = vec![match (answer.rate, answer.high.is_finite()) {
+        (Some(rate), true) => format!(
+            "capacity: the criteria hold at {}, and fail at {}; what lies between was not shown \
+             ({sure} confidence at each end)",
+            per_s(rate),
+            three_digits(answer.high)
+        ),
+        (Some(rate), false) => format!(
+            "capacity: at least {}, where the criteria hold ({sure} confidence); no rate was \
+             shown to fail",
+            per_s(rate)
+        ),
+        (None, true) => format!(
+            "capacity: no rate was shown to hold the criteria; they fail at {} ({sure} confidence)",
+            per_s(answer.high)
+        ),
+        (None, false) => {
+            "capacity: unknown; no rate was shown to hold the criteria, and none to fail".to_owned()
         }
+    }];
+    if let Some(rate) = answer.beyond_reach {
+        all.push(format!(
+            "The generator is the limit: {} can't be offered from here. What the target can do \
+             beyond is not known; run it on a machine of its own, or on several.",
+            per_s(rate)
+        ));
+    }
+    all.extend(looks(answer));
+    match &capacity.ended {
+        Ended::Searched => {}
+        Ended::Interrupted => all.push("The search was stopped before its end.".to_owned()),
+        Ended::Failed(why) => {
+            let why = why.lines().next().unwrap_or_default();
+            all.push(format!("The search could not go on: {why}."));
+        }
+    }
+    if let Some(knee) = &capacity.knee {
+        all.push(format!("knee: the median TTFT bends at {}", per_s(knee.at)));
+    }
+    all.extend(growth.zip(answer.rate).map(|(growth, rate)| headroom(rate, growth)));
+    all
+}
+
+/// Where the edge seems to be, and what it would take to show it, where that says more than what
+/// was shown.
+fn looks(answer: &Answer) -> Option<String> {
+    let Answer { low, high, looks_low, looks_high, .. } = *answer;
+    let is_shown = looks_low <= low && looks_high >= high;
+    if is_shown || looks_low <= 0.0 {
+        return None;
+    }
+    let up_to = if looks_high.is_finite() {
+        format!("and ill at {}", three_digits(looks_high))
+    } else {
+        "and no rate that was offered looked ill".to_owned()
+    };
+    Some(format!(
+        "Runs look well at {} a second, {up_to}: longer runs (--for), or more of them (--runs), \
+         would show more.",
+        three_digits(looks_low)
+    ))
+}
+
+/// What is left of a capacity, and when it is used up.
+pub(super) fn headroom(rate: f64, growth: Growth) -> String {
+    let Growth { now_per_s, a_month } = growth;
+    let share = rate / now_per_s;
+    let mut text = format!("headroom: {} times what is asked today", three_digits(share));
+    match months_left(rate, now_per_s, a_month) {
+        Some(months) if months <= 0.0 => text.push_str("; it is used up already"),
+        Some(months) => {
+            let _ = write!(
+                text,
+                "; at {} more each month ({} a year) it is used up in {} months",
+                percent(a_month),
+                percent((1.0 + a_month).powi(12) - 1.0),
+                three_digits(months)
+            );
+        }
+        None => {}
     }
     text
 }
@@ -97,6 +168,18 @@ impl Capacity {
             "high_per_s": finite(self.answer.high),
             "confidence": self.confidence,
             "is_settled": self.answer.is_settled,
+            "looks_low_per_s": self.answer.looks_low,
+            "looks_high_per_s": finite(self.answer.looks_high),
+            "beyond_reach_per_s": self.answer.beyond_reach,
+            "ended": match self.ended {
+                Ended::Searched => "searched",
+                Ended::Interrupted => "interrupted",
+                Ended::Failed(_) => "failed",
+            },
+            "fault": match &self.ended {
+                Ended::Failed(why) => Some(why),
+                _ => None,
+            },
             "knee_per_s": self.knee.map(|knee| knee.at),
             "headroom": headroom,
             "criteria": self.criteria,

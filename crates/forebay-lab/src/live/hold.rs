@@ -11,6 +11,7 @@ use super::block::{Done, Seen, Setting};
 use super::design::{Arm, Cell, Design};
 use super::error::LiveError;
 use super::requests::Block;
+use super::sending::Ready;
 use super::simulated::{self, Simulated};
 use super::start::Fleet;
 use crate::compare::{self, Comparison, ServerCount};
@@ -107,6 +108,7 @@ pub async fn hold(
     stop: impl Future<Output = ()>,
 ) -> Result<Drill, LiveError> {
     let mut stop = std::pin::pin!(stop);
+    let ready = design.ready()?;
     let logs = out.join("logs");
     fs::create_dir_all(&logs).map_err(unwritable(&logs))?;
     let copy = out.join(DESIGN_FILE);
@@ -119,8 +121,14 @@ pub async fn hold(
     let mut drill = Drill { design, cells: Vec::new(), was_interrupted: false };
     for cell in drill.design.cells() {
         let mut done = CellDone::empty(cell, drill.design.arms.len());
-        let mut holder =
-            Holder { design: &drill.design, out, logs: &logs, words: &words, tell: &mut tell };
+        let mut holder = Holder {
+            design: &drill.design,
+            ready: &ready,
+            out,
+            logs: &logs,
+            words: &words,
+            tell: &mut tell,
+        };
         let ended = holder.cell(&mut done, stop.as_mut()).await;
         // What was measured before a fault is kept on disk, and the fault ends the drill.
         let was_stopped = ended?;
@@ -136,6 +144,7 @@ pub async fn hold(
 
 struct Holder<'a, T> {
     design: &'a Design,
+    ready: &'a Ready,
     out: &'a Path,
     logs: &'a Path,
     words: &'a Words,
@@ -151,22 +160,35 @@ impl<T: FnMut(Event<'_>)> Holder<'_, T> {
     ) -> Result<bool, LiveError> {
         let (design, cell) = (self.design, done.cell);
         let fleet = match &design.engines {
-            None => Fleet::default(),
+            None => Fleet::none(self.ready),
             Some(engines) => {
+                let whole = (design, self.ready);
                 tokio::select! {
-                    fleet = Fleet::start(engines, cell.workers, design, self.logs) => fleet?,
+                    fleet = Fleet::start(engines, cell.workers, whole, self.logs) => fleet?,
                     () = stop.as_mut() => return Ok(true),
                 }
             }
         };
         for round in 0..design.blocks.most {
             let requests = Block::of(design, cell, round)?;
+            for request in &requests.requests {
+                self.ready.names.of(request)?;
+            }
             for place in design.order(round) {
                 let arm = &design.arms[place];
                 (self.tell)(Event::Begins { cell, round, arm: &arm.name });
-                let (logs, words) = (self.logs, self.words);
-                let (fleet, requests) = (&fleet, &requests);
-                let setting = Setting { design, cell, round, arm, fleet, requests, words, logs };
+                let setting = Setting {
+                    design,
+                    cell,
+                    round,
+                    arm,
+                    place,
+                    ready: self.ready,
+                    fleet: &fleet,
+                    requests: &requests,
+                    words: self.words,
+                    logs: self.logs,
+                };
                 let block = tokio::select! {
                     block = setting.run() => block?,
                     () = stop.as_mut() => {

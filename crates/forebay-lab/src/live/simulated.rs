@@ -71,7 +71,7 @@ pub(super) fn add(
         let workers = vec![worker.clone(); cell.workers.max(1) as usize];
         let mut plan = Plan::new(design.load.source.name(), Box::new(requests), workers, mode);
         plan.seed = design.blocks.seed;
-        plan.client = design.load.retry;
+        plan.client = design.load.sending.retry.client;
         let run = simulate::run(plan)?;
         let figures = figures.get_or_insert_default();
         for request in &run.requests {
