@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::Live;
 use crate::compare::comparison::LatencyFigures;
-use crate::drill::notation::{aligned_ms, counted, percent, three_digits};
+use crate::drill::notation::{aligned_ms, percent, three_digits};
 use crate::report::Origin;
 use crate::report::escape::Escaped;
 use crate::report::frame::{command, hashes, narrow, sentence_case};
@@ -78,8 +78,11 @@ pub(super) fn written(held: &Held) -> String {
 /// All latencies, over all that were offered and over the survivors.
 pub(super) fn latencies(live: &Live<'_>) -> String {
     let mut table = Table::new(
-        "Latencies. Over all offered, a quantile that the unserved reach is undefined. Survivors \
-         are no basis for comparing arms that serve different requests.",
+        &format!(
+            "Latencies. Over all offered, a quantile that the unserved reach is undefined. \
+             Survivors are no basis for comparing arms that serve different requests.{}",
+            unknown(live)
+        ),
         &["arm", "latency", "over", "p50", "p90", "p99", "mean"],
     );
     for arm in &live.comparison.arms {
@@ -110,10 +113,19 @@ pub(super) fn latencies(live: &Live<'_>) -> String {
     table.html(&|_| false)
 }
 
+/// What a dash stands for, where another tool left only a summary.
+fn unknown(live: &Live<'_>) -> &'static str {
+    let is_summary = live.comparison.arms.iter().any(|arm| arm.is_figures_only);
+    if is_summary { " A dash: not known from a summary." } else { "" }
+}
+
 /// Amplification, wasted work and recovery.
 pub(super) fn cost(live: &Live<'_>) -> String {
     let mut table = Table::new(
-        "What refusals and retries cost: amplification is attempts divided by requests.",
+        &format!(
+            "What refusals and retries cost: amplification is attempts divided by requests.{}",
+            unknown(live)
+        ),
         &[
             "arm",
             "completed/s",
@@ -156,7 +168,11 @@ pub(super) fn runs(live: &Live<'_>) -> String {
         ("target", |about| about.targets.join(", ")),
         ("model", |about| about.model.clone()),
         ("offered", |about| about.workload.clone()),
-        ("seed", |about| about.seed.to_string()),
+        // Other tools do not say theirs.
+        ("seed", |about| {
+            let is_ours = about.tool.starts_with("forebay");
+            if is_ours { about.seed.to_string() } else { String::new() }
+        }),
         ("plan", |about| {
             let plan = about.plan.as_deref().unwrap_or_default();
             plan.get(..12).unwrap_or(plan).to_owned()
@@ -194,7 +210,7 @@ pub(super) fn runs(live: &Live<'_>) -> String {
 pub(super) fn generator(live: &Live<'_>) -> String {
     let mut table = Table::new(
         "The load generator's own health. A run whose generator was late, starved or out of \
-         sockets is INVALID, and no figure counts it.",
+         sockets is INVALID, and no figure counts it. A dash: the tool does not say.",
         &[
             "run",
             "arm",
@@ -267,10 +283,4 @@ pub(super) fn repeat_of(
         origin.inputs.iter().chain(raw),
     ));
     html
-}
-
-/// How the blocks of an arm were made, in a few words.
-pub(super) fn blocks(arm: &crate::compare::comparison::ArmFigures) -> String {
-    let many = counted(arm.blocks.count, "block");
-    if arm.blocks.is_cut { format!("{many} cut from one run") } else { many }
 }
