@@ -18,6 +18,8 @@ use crate::talk::{print, say};
 
 /// How long a run lasts if nothing else is said, in seconds.
 const RUN_S: f64 = 60.0;
+/// Requests of a run at the lowest rate: a block of them, as runs are cut into.
+const REQUESTS_MIN: f64 = 10.0;
 /// The probability that an end of the interval may be wrong.
 const ERROR: f64 = 0.05;
 /// Between two runs: every request of the last one is over, and engines notice within a step that a
@@ -41,12 +43,12 @@ pub(crate) struct Args {
     /// What must hold at a rate [default: those of `forebay drill`]
     #[arg(long, value_name = "FILE", help_heading = "Search")]
     criteria: Option<PathBuf>,
-    /// The rate to begin with, in requests a second
-    #[arg(long, value_name = "RATE", default_value_t = 1.0, help_heading = "Search")]
-    start: f64,
-    /// The lowest rate that is of use
-    #[arg(long, value_name = "RATE", default_value_t = 0.1, help_heading = "Search")]
-    rate_min: f64,
+    /// The rate to begin with, in requests a second [default: 1, or --rate-min]
+    #[arg(long, value_name = "RATE", help_heading = "Search")]
+    start: Option<f64>,
+    /// The lowest rate that is of use [default: ten requests in a run]
+    #[arg(long, value_name = "RATE", help_heading = "Search")]
+    rate_min: Option<f64>,
     /// The highest rate that may be offered
     #[arg(long, value_name = "RATE", default_value_t = 1000.0, help_heading = "Search")]
     rate_max: f64,
@@ -74,8 +76,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let (bounds, growth) = (args.bounds()?, args.growth()?);
     let (lasts_s, settle_s) = args.seconds()?;
+    let (bounds, growth) = (args.bounds(lasts_s)?, args.growth()?);
     let out = args.out();
     let criteria = match &args.criteria {
         None => Criteria::built_in(),
@@ -154,17 +156,25 @@ async fn hunted(
 }
 
 impl Args {
-    fn bounds(&self) -> anyhow::Result<Bounds> {
+    fn bounds(&self, lasts_s: f64) -> anyhow::Result<Bounds> {
         ensure!(
             self.load.rate.is_none() && self.load.users.is_none() && self.load.requests.is_none(),
             "rates are what is searched\nhint: leave out --rate, --users and --requests; --for \
              says how long a run lasts"
         );
-        let Self { start, rate_min, rate_max, within, runs, .. } = *self;
+        let Self { rate_max, within, runs, .. } = *self;
+        let tells = REQUESTS_MIN / lasts_s;
+        let rate_min = self.rate_min.unwrap_or_else(|| tells.min(self.start.unwrap_or(tells)));
+        let start = self.start.unwrap_or(rate_min.max(1.0).min(rate_max));
         ensure!(
             rate_min > 0.0 && rate_min <= start && start <= rate_max && rate_max <= 1e6,
             "--rate-min {rate_min}, --start {start} and --rate-max {rate_max} do not rise above \
              0\nhint: begin somewhere between the two"
+        );
+        ensure!(
+            rate_min >= tells * (1.0 - 1e-9),
+            "a run of {lasts_s} s at {rate_min}/s has fewer than {REQUESTS_MIN} requests, which \
+             tell nothing\nhint: begin at {tells:.3}/s or more, or raise --for"
         );
         ensure!(
             (1.01..=2.0).contains(&within),
@@ -182,15 +192,6 @@ impl Args {
             lasts_s > 0.0 && settle_s >= 0.0 && lasts_s + settle_s <= 1e6,
             "--for {lasts_s} and --settle {settle_s} are no seconds of a run\nhint: 60 and 20 do \
              for most"
-        );
-        // Fewer requests in a run make no block of their own, and tell nothing.
-        let requests = self.rate_min * lasts_s;
-        ensure!(
-            requests >= 1.0,
-            "a run of {lasts_s} s at --rate-min {} has no request in it\nhint: raise --rate-min \
-             to {:.3}, or --for",
-            self.rate_min,
-            1.0 / lasts_s
         );
         Ok((lasts_s, settle_s))
     }

@@ -88,7 +88,7 @@ impl Hunt {
         if let Some(invalid) = run.about.invalid.first() {
             offered.invalid.push(folder.to_owned());
             offered.why_invalid.clone_from(&invalid.what);
-            if offered.invalid.len() % INVALID_MAX > 0 {
+            if !offered.invalid.len().is_multiple_of(INVALID_MAX) {
                 return Ok(Taken::Again);
             }
             // One that counts says more than any number of runs that do not.
@@ -171,8 +171,7 @@ impl Hunt {
 
     fn show(&mut self, place: usize, with: &[usize], wanted: Shown) -> Result<(), CompareError> {
         let rate = self.offered[place].rate;
-        let known = self.search.tried().iter().any(|it| it.rate == rate && it.shown.is_some());
-        if known {
+        if self.search.tried(rate).is_some_and(|tried| tried.shown.is_some()) {
             return Ok(());
         }
         let own = self.offered[place].judged.as_ref().and_then(|judged| judged.shown);
@@ -186,7 +185,7 @@ impl Hunt {
 
     fn trial(&self, offered: &Offered) -> Trial {
         let rate = offered.rate;
-        let tried = self.search.tried().iter().find(|tried| tried.rate == rate);
+        let tried = self.search.tried(rate);
         let mut trial = Trial {
             per_s: rate,
             runs: offered.folders.clone(),
