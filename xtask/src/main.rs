@@ -1,5 +1,5 @@
-//! Runs the repository's chores: ci, tidy, docs, bench, claims, engines, overhead, idle, lag, and
-//! generator.
+//! Runs the repository's chores: ci, tidy, docs, bench, claims, engines, overhead, idle, lag, same
+//! and generator.
 //!
 //! `cargo xtask ci` is what the continuous integration runs, and nothing else. Exit codes are those
 //! of the program itself: 0 done, 1 the checked claim does not hold, 2 misuse or failure, 3
@@ -40,7 +40,9 @@ usage: cargo xtask COMMAND
                    what connections cost on which nothing is asked, and who is served beside them
   lag              the lag that the load client reports for itself, against what a server saw
   generator [--program FILE] [--write]
-                   what `forebay load` costs a request, side by side with AIPerf";
+                   what `forebay load` costs a request, side by side with AIPerf
+  same [--program FILE]
+                   how many of 40 live drills of one target against itself claim a difference";
 
 fn main() -> ExitCode {
     match run() {
@@ -69,6 +71,7 @@ fn run() -> anyhow::Result<ExitCode> {
         ["generator", ref asked @ ..] => live::generator::run(&workspace, asked),
         ["idle", ref asked @ ..] => live::idle::run(&workspace, asked),
         ["lag"] => live::lag::run(),
+        ["same", ref asked @ ..] => live::same::run(&workspace, asked),
         ["overhead", ref asked @ ..] => live::overhead::run(&workspace, asked),
         [] | ["help" | "--help" | "-h"] => {
             say(USAGE);

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use anyhow::{bail, ensure};
 use forebay_lab::capacity::{Ended, Growth, Hunt, Taken, told};
-use forebay_lab::drill::criteria::Criteria;
 use forebay_lab::load::arrivals::Rate;
 use forebay_lab::results::{self, Results};
+use forebay_lab::slo::Held;
 use forebay_lab::stats::search::{Bounds, Looks};
-use forebay_service::text_file;
 
 use crate::load;
 use crate::talk::{print, say};
@@ -79,10 +78,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (lasts_s, settle_s) = args.seconds()?;
     let (bounds, growth) = (args.bounds(lasts_s)?, args.growth()?);
     let out = args.out();
-    let criteria = match &args.criteria {
-        None => Criteria::built_in(),
-        Some(file) => Criteria::parse(file, &text_file::read(file)?)?,
-    };
+    let criteria = Held::load(args.criteria.as_deref())?.criteria;
     let mut hunt = Hunt::new(bounds, criteria, args.load.seed, ERROR);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(hunted(args, &mut hunt, (lasts_s, settle_s), &out));

@@ -10,8 +10,8 @@ use forebay_lab::drill::stage::{Source, Stage, thresholds};
 use forebay_lab::drill::{self, ARMS, Design, Mode, table};
 use forebay_lab::engine::Preset;
 use forebay_lab::report::{self, Origin};
+use forebay_lab::slo::Held;
 use forebay_service::Service;
-use forebay_service::text_file;
 
 use crate::live;
 use crate::talk::{print, say};
@@ -38,6 +38,9 @@ pub(crate) struct Args {
     /// Say what that file means, and stop
     #[arg(long, requires = "live", help_heading = "Live")]
     check: bool,
+    /// Who decides what, and which refusals were agreed
+    #[arg(long, value_name = "FILE", requires = "live", help_heading = "Live")]
+    sign_off: Option<PathBuf>,
 
     /// Trace to replay, the same for every seed
     #[arg(long, value_name = "FILE", conflicts_with = "synth", help_heading = "Load")]
@@ -73,7 +76,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", help_heading = "Policy")]
     criteria: Option<PathBuf>,
 
-    /// Write a report, or a live drill's runs, to this folder
+    /// Write a report to this folder, and a live drill's runs
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
     /// One JSON object a run, then one with the verdicts
@@ -85,7 +88,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(file) = &args.live {
         let out = args.out.as_deref().unwrap_or(Path::new(live::OUT));
-        return live::run(file, out, args.check, args.json);
+        let sign_off = args.sign_off.as_deref();
+        return live::run(file, sign_off, out, args.check, args.json);
     }
     let stage = stage(args)?;
     let design = design(args, &stage)?;
@@ -144,8 +148,7 @@ fn stage(args: &Args) -> anyhow::Result<Stage> {
 }
 
 fn criteria(args: &Args) -> anyhow::Result<Criteria> {
-    let Some(file) = &args.criteria else { return Ok(Criteria::built_in()) };
-    Ok(Criteria::parse(file, &text_file::read(file)?)?)
+    Ok(Held::load(args.criteria.as_deref())?.criteria)
 }
 
 fn design(args: &Args, stage: &Stage) -> anyhow::Result<Design> {

@@ -5,7 +5,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use forebay_lab::drill::stage::Source;
 use forebay_lab::live::{self, Design, Event, block, table};
+use forebay_lab::report::live::drill as drill_report;
+use forebay_lab::report::{Origin, SignOff};
 use forebay_lab::results::Outcome;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -18,16 +21,21 @@ pub(crate) const OUT: &str = "forebay-drill";
 /// under test.
 pub(crate) fn run(
     file: &Path,
+    sign_off: Option<&Path>,
     out: &Path,
     check_only: bool,
     as_json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let design = Design::load(file)?;
+    let mut design = Design::load(file)?;
+    if let Some(sign_off) = sign_off {
+        design.sign(SignOff::load(sign_off)?)?;
+    }
     if check_only {
         print(&design.shown())?;
         return Ok(ExitCode::SUCCESS);
     }
     design.check(out)?;
+    let origin = origin(&design, sign_off)?;
     say(&design.shown());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let drill = runtime.block_on(async {
@@ -46,8 +54,31 @@ pub(crate) fn run(
         print(&table::render(&drill))?;
     }
     say(&format!("runs: {}", out.display()));
-    say(&format!("repeat: forebay drill --live {} --out NEW-FOLDER", file.display()));
+    match drill_report::write(&drill, &origin, out)? {
+        Some(seal) => say(&format!("report: {}\nseal: {seal}", out.join("index.html").display())),
+        None => say("no round is complete, so there is no report"),
+    }
+    say(&format!("repeat: {}", origin.command()));
     Ok(ExitCode::from(drill.exit_code()))
+}
+
+/// The command that repeats it, and what it read.
+fn origin(design: &Design, sign_off: Option<&Path>) -> anyhow::Result<Origin> {
+    let shown = |path: &Path| path.display().to_string();
+    let mut words = ["forebay", "drill", "--live"].map(str::to_owned).to_vec();
+    words.push(shown(&design.file));
+    if let Some(file) = sign_off {
+        words.extend(["--sign-off".to_owned(), shown(file)]);
+    }
+    words.extend(["--out", "NEW-FOLDER"].map(str::to_owned));
+    let trace = match &design.load.source {
+        Source::File(trace) => Some(trace.as_path()),
+        Source::Synthetic { .. } => None,
+    };
+    let sign_off = design.sign_off.as_ref().map(|sign_off| sign_off.file.as_path());
+    let files = [Some(design.file.as_path()), design.criteria_file.as_deref(), sign_off, trace];
+    let files: Vec<&Path> = files.into_iter().flatten().collect();
+    Ok(Origin::of(&words, &files)?)
 }
 
 fn tell(event: Event<'_>) {

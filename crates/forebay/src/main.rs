@@ -1,5 +1,6 @@
 //! The forebay program.
 
+mod arms;
 mod capacity;
 mod compare;
 mod demo;

@@ -6,12 +6,13 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use forebay_gateway::config::Config;
-use forebay_lab::compare::{self, Options};
+use forebay_lab::compare::{self, Given, Options};
 use forebay_lab::drill::criteria::Criteria;
-use forebay_lab::report::{SignOff, live};
+use forebay_lab::report::SignOff;
 use forebay_lab::runbook::{Normal, Runbook, Settings};
 use forebay_lab::whole_file::{WholeFile, apart};
 use forebay_service::text_file;
+use serde_json::Value;
 
 use crate::talk::say;
 
@@ -69,16 +70,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn measured(path: &Path) -> anyhow::Result<Vec<Normal>> {
     let comparison = if path.is_dir() { path.join("comparison.json") } else { path.to_owned() };
     if comparison.is_file() {
-        let text = text_file::read(&comparison)?;
-        let json = serde_json::from_str(&text).ok();
-        return json.as_ref().and_then(Normal::of_json).with_context(|| {
-            format!(
-                "{}: no comparison\nhint: name the folder of a report, or of a run",
-                comparison.display()
-            )
-        });
+        let json: Option<Value> = serde_json::from_str(&text_file::read(&comparison)?).ok();
+        // A live drill's has several, and a point of it is read as runs are.
+        if !json.as_ref().is_some_and(Value::is_array) || comparison == path {
+            return json.as_ref().and_then(Normal::of_json).with_context(|| {
+                format!(
+                    "{}: no comparison\nhint: name the folder of a report, or of a run",
+                    comparison.display()
+                )
+            });
+        }
     }
-    let (arms, _) = live::arms(&[path.display().to_string()])?;
-    let comparison = compare::compare(&arms, &Criteria::built_in(), &Options::default())?;
+    let given = Given::read(&[path.display().to_string()], &[])?;
+    let comparison = compare::compare(&given.arms, &Criteria::built_in(), &Options::default())?;
     Ok(Normal::of(&comparison))
 }

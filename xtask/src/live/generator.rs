@@ -32,6 +32,8 @@ const REQUESTS: u32 = 6_000;
 const PROMPT_TOKENS: u32 = 200;
 /// Runs of each.
 const ROUNDS: usize = 2;
+/// Who send as fast as they are answered.
+const USERS: u32 = 32;
 /// Our requests for each second of processor time over theirs, at least.
 const CHEAPER: f64 = 20.0;
 /// Our lag at p99 over theirs, at most.
@@ -48,6 +50,16 @@ enum Generator {
     Theirs,
 }
 
+/// How fast requests are sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    /// At [`PER_S`], evenly: most of the time there is nothing to do, and each request finds a
+    /// core that has gone cold.
+    Even,
+    /// As fast as one core goes, by [`USERS`] who never think.
+    Flat,
+}
+
 /// What a run of one has shown.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
@@ -61,7 +73,10 @@ struct Seen {
 struct Measured {
     /// A run of one request.
     start: Seen,
+    /// At an even pace.
     runs: Vec<Seen>,
+    /// As fast as it goes.
+    flat: Vec<Seen>,
 }
 
 /// Runs the measurement: `--program FILE` for another build, `--write`.
@@ -121,29 +136,34 @@ impl Bench {
     /// Both in turn, in an order that favours neither.
     fn measure(&self) -> anyhow::Result<[Measured; 2]> {
         let both = [Generator::Ours, Generator::Theirs];
-        let [ours, theirs] = both.map(|which| self.drive(which, 1));
-        let mut found =
-            [ours?, theirs?].map(|start| Measured { start, runs: Vec::with_capacity(ROUNDS) });
+        let [ours, theirs] = both.map(|which| self.drive(which, Pace::Even, 1));
+        let mut found = [ours?, theirs?].map(|start| Measured {
+            start,
+            runs: Vec::with_capacity(ROUNDS),
+            flat: Vec::with_capacity(ROUNDS),
+        });
         for round in 0..ROUNDS {
             for turn in 0..2 {
                 let nth = (round + turn) % 2;
-                let seen = self.drive(both[nth], REQUESTS)?;
-                say(&format!("{} {seen:.3?}", both[nth].name()));
-                found[nth].runs.push(seen);
+                let even = self.drive(both[nth], Pace::Even, REQUESTS)?;
+                let flat = self.drive(both[nth], Pace::Flat, REQUESTS)?;
+                say(&format!("{} even {even:.3?}, flat out {flat:.3?}", both[nth].name()));
+                found[nth].runs.push(even);
+                found[nth].flat.push(flat);
             }
         }
         Ok(found)
     }
 
     /// Lets one of them send so many requests.
-    fn drive(&self, which: Generator, requests: u32) -> anyhow::Result<Seen> {
+    fn drive(&self, which: Generator, pace: Pace, requests: u32) -> anyhow::Result<Seen> {
         let folder = self.folder.join(which.name());
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
         }
         fs::create_dir_all(&self.folder)?;
         let log = fs::File::create(self.folder.join(format!("{}.log", which.name())))?;
-        let mut command = self.command(which, requests, &folder);
+        let mut command = self.command((which, pace), requests, &folder);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         self.server.arrivals();
         let before = children_cpu_s()?;
@@ -159,23 +179,34 @@ impl Bench {
         Ok(Seen { cpu_s, lag_ms: lag_ms(&arrivals, f64::from(PER_S)) })
     }
 
-    fn command(&self, which: Generator, requests: u32, folder: &Path) -> Command {
+    fn command(&self, what: (Generator, Pace), requests: u32, folder: &Path) -> Command {
         let mut command = Command::new("taskset");
         let url = format!("http://{}", self.server.address);
+        let (which, pace) = what;
         let (requests, rate) = (requests.to_string(), PER_S.to_string());
+        let users = USERS.to_string();
         let (prompt, output) = (PROMPT_TOKENS.to_string(), PIECES.to_string());
         command.args(["-c", CORES[0]]);
         match which {
             Generator::Ours => {
                 command.arg(&self.ours).args(["load", "--no-calibration", "--model", "mock-8b"]);
-                command.args(["--url", &url, "--rate", &rate, "--arrivals", "constant"]);
+                command.args(["--url", &url]);
+                match pace {
+                    Pace::Even => command.args(["--rate", &rate, "--arrivals", "constant"]),
+                    Pace::Flat => command.args(["--users", &users]),
+                };
                 command.args(["--requests", &requests, "--prompt-tokens", &prompt]);
                 command.args(["--output-tokens", &output, "--out"]).arg(folder);
             }
             Generator::Theirs => {
                 command.arg(&self.aiperf).args(["profile", "--model", "mock-8b", "--url", &url]);
                 command.args(["--endpoint-type", "chat", "--streaming", "--ui", "none"]);
-                command.args(["--request-rate", &rate, "--request-rate-mode", "constant"]);
+                match pace {
+                    Pace::Even => {
+                        command.args(["--request-rate", &rate, "--request-rate-mode", "constant"])
+                    }
+                    Pace::Flat => command.args(["--concurrency", &users]),
+                };
                 command.args(["--request-count", &requests, "--isl", &prompt, "--osl", &output]);
                 // What it need not do is taken off it: its tokenizer over answers, and pages of
                 // metrics that nobody serves.
@@ -201,9 +232,10 @@ impl Generator {
 
 impl Measured {
     /// Requests for each second of processor time, without what starting costs.
-    fn per_cpu_s(&self) -> impl Iterator<Item = f64> {
+    fn per_cpu_s(&self, pace: Pace) -> impl Iterator<Item = f64> {
         let start = self.start.cpu_s;
-        self.runs.iter().map(move |run| f64::from(REQUESTS - 1) / (run.cpu_s - start).max(1e-3))
+        let runs = if pace == Pace::Even { &self.runs } else { &self.flat };
+        runs.iter().map(move |run| f64::from(REQUESTS - 1) / (run.cpu_s - start).max(1e-3))
     }
 
     /// The same with it.
@@ -240,15 +272,25 @@ fn lines(ours: &Measured, theirs: &Measured) -> Vec<Line> {
     let rounds = |ratios: Vec<f64>| -> Vec<(String, f64)> {
         (1..).zip(ratios).map(|(nth, ratio)| (format!("round {nth}"), ratio)).collect()
     };
-    let cheaper = ours.per_cpu_s().zip(theirs.per_cpu_s()).map(|(ours, theirs)| ours / theirs);
+    let cheaper = |pace| {
+        let both = ours.per_cpu_s(pace).zip(theirs.per_cpu_s(pace));
+        rounds(both.map(|(ours, theirs)| ours / theirs).collect())
+    };
     let later =
         ours.runs.iter().zip(&theirs.runs).map(|(one, other)| one.lag_ms[1] / other.lag_ms[1]);
-    let (cheaper, later) = (rounds(cheaper.collect()), rounds(later.collect()));
+    let later = rounds(later.collect());
+    let cpu = "requests for each second of processor time over AIPerf's";
     vec![
         Line::of(
-            "requests for each second of processor time over AIPerf's".to_owned(),
+            format!("{cpu}, as fast as a core goes"),
             Unit::Times,
-            &cheaper,
+            &cheaper(Pace::Flat),
+            Bar::AtLeast(CHEAPER),
+        ),
+        Line::of(
+            format!("{cpu}, at {PER_S} requests/s"),
+            Unit::Times,
+            &cheaper(Pace::Even),
             Bar::AtLeast(CHEAPER),
         ),
         Line::of(
@@ -265,23 +307,25 @@ fn section(ours: &Measured, theirs: &Measured, lines: &[Line]) -> String {
     let mut text = format!(
         "`forebay load` and AIPerf 0.13 on one core, in turn, against one server on another core \
          that answers at once:\n{REQUESTS} chats of {PROMPT_TOKENS} tokens at a constant {PER_S} \
-         a second, each answered by a stream of {PIECES} pieces. Both write\nevery request down, \
-         and neither runs a tokenizer over answers. Lag is the server's: the n-th arrival against \
-         the n-th\nmoment of the schedule. The figures of the {ROUNDS} runs stand side by \
+         a second, each answered by a stream of {PIECES} pieces; and flat out,\nas many by {USERS} \
+         users who never think. Both write every request down, and neither runs a tokenizer over \
+         answers. Lag is the\nserver's: the n-th arrival against the n-th moment of the schedule. \
+         The figures of the {ROUNDS} runs stand side by \
          side.\n\n```sh\ncargo xtask generator --write\n```\n\n\
-         | | requests per CPU second | CPU µs a request | with its start | lag p50 | p99 | max \
+         | | CPU µs a request, flat out | at {PER_S}/s | with its start | lag p50 | p99 | max \
          |\n|---|---|---|---|---|---|---|\n"
     );
     for (name, one) in [("`forebay load`", ours), ("AIPerf 0.13", theirs)] {
         let side = |values: Vec<String>| values.join(" / ");
-        let per_s = side(one.per_cpu_s().map(|rate| format!("{rate:.0}")).collect());
-        let micros = side(one.per_cpu_s().map(|rate| format!("{:.0}", 1e6 / rate)).collect());
+        let [flat, even] = [Pace::Flat, Pace::Even].map(|pace| {
+            side(one.per_cpu_s(pace).map(|rate| format!("{:.0}", 1e6 / rate)).collect())
+        });
         let with = one.per_cpu_s_with_start().map(|rate| format!("{:.0}", 1e6 / rate)).collect();
         let lag = |nth: usize| {
             side(one.runs.iter().map(|run| format!("{:.2} ms", run.lag_ms[nth])).collect())
         };
         let (with, p50, p99, max) = (side(with), lag(0), lag(1), lag(2));
-        let _ = writeln!(text, "| {name} | {per_s} | {micros} | {with} | {p50} | {p99} | {max} |");
+        let _ = writeln!(text, "| {name} | {flat} | {even} | {with} | {p50} | {p99} | {max} |");
     }
     let (us, them) = (ours.start.cpu_s, theirs.start.cpu_s);
     let _ =
@@ -296,7 +340,7 @@ fn section(ours: &Measured, theirs: &Measured, lines: &[Line]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Measured, REQUESTS, Seen, children_cpu_s, lag_ms, lines, section};
+    use super::{Measured, Pace, REQUESTS, Seen, children_cpu_s, lag_ms, lines, section};
 
     #[test]
     fn lag_is_counted_from_the_earliest_start_that_any_arrival_allows() {
@@ -314,13 +358,24 @@ mod tests {
     #[test]
     fn what_starting_costs_is_taken_off_and_bars_are_held_by_the_worst_round() {
         let seen = |cpu_s, p99| Seen { cpu_s, lag_ms: [0.1, p99, 9.0] };
-        let ours = Measured { start: seen(0.0, 0.1), runs: vec![seen(0.6, 1.0), seen(0.6, 2.0)] };
-        let theirs = Measured { start: seen(8.0, 0.1), runs: vec![seen(20.5, 15.0); 2] };
-        let per_s = theirs.per_cpu_s().next().unwrap();
+        let ours = Measured {
+            start: seen(0.0, 0.1),
+            runs: vec![seen(0.6, 1.0), seen(0.6, 2.0)],
+            flat: vec![seen(0.3, 0.0); 2],
+        };
+        let theirs = Measured {
+            start: seen(8.0, 0.1),
+            runs: vec![seen(20.5, 15.0); 2],
+            flat: vec![seen(14.0, 0.0); 2],
+        };
+        let per_s = theirs.per_cpu_s(Pace::Even).next().unwrap();
         assert!((per_s - f64::from(REQUESTS - 1) / 12.5).abs() < 1e-9);
         let lines = lines(&ours, &theirs);
-        assert_eq!([lines[0].held, lines[1].held], [true, false]);
+        assert_eq!([0, 1, 2].map(|nth| lines[nth].held), [true, true, false]);
         let text = section(&ours, &theirs, &lines);
-        assert!(text.contains("| AIPerf 0.13 | 480 / 480 | 2084 / 2084 | 3417 / 3417 |"), "{text}");
+        assert!(
+            text.contains("| AIPerf 0.13 | 1000 / 1000 | 2084 / 2084 | 3417 / 3417 |"),
+            "{text}"
+        );
     }
 }

@@ -14,3 +14,4 @@ pub(crate) mod overhead;
 mod page;
 mod places;
 mod process;
+pub(crate) mod same;

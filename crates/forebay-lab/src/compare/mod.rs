@@ -3,7 +3,8 @@
 //! | module | does |
 //! |---|---|
 //! | [`comparison`] | holds what came of it |
-//! | `arms` | reads the results of an arm |
+//! | `arms` | reads arms from the words that name them |
+//! | `drilled` | reads the folder of a live drill |
 //! | `request` | reduces a run to its requests, and counts how they ended |
 //! | `cut` | cuts one run into blocks |
 //! | `known` | finds quantiles over all offered, or their bounds |
@@ -19,6 +20,7 @@ mod aside;
 pub mod comparison;
 mod contrast;
 mod cut;
+mod drilled;
 mod group;
 mod judge;
 mod known;
@@ -45,7 +47,7 @@ use cut::Cut;
 use group::Sure;
 use request::{Request, Unit};
 
-pub use arms::read;
+pub use arms::{Given, ServerCount};
 pub use comparison::Comparison;
 
 /// One side of a comparison: an endpoint, a way of routing.
@@ -96,7 +98,10 @@ pub enum CompareError {
     #[error("{0}: no results\nhint: name a folder that `forebay load` wrote, or a summary")]
     NoRun(String),
     /// Two arms have one name.
-    #[error("two arms are called {0}\nhint: give each a name of its own with --label")]
+    #[error(
+        "two arms are called {0}\nhint: give each a name of its own, as NAME=PATH or with --label; \
+         runs of one arm have commas between them"
+    )]
     SameLabel(String),
     /// The buckets of a run do not add up to what it offered.
     #[error("{from}: {what}\nhint: the files of this run contradict one another; measure it again")]

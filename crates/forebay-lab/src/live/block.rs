@@ -7,8 +7,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use forebay_core::Span;
 use forebay_wire::engine_metrics;
-use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderValue};
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
@@ -16,8 +14,9 @@ use super::design::{Arm, Cell, Design};
 use super::error::LiveError;
 use super::pages::{Change, Page};
 use super::requests;
-use super::start::{Fleet, Running, get, read_page, reset};
-use crate::load::{self, Ask, Bodies, Form, Planned, Retry, Settings, Words};
+use super::sending::Ready;
+use super::start::{Fleet, Running};
+use crate::load::{self, Bodies, Planned, Planner, Settings, Words};
 use crate::results::{About, Outcome, Row, Run};
 use crate::trace::TraceRequest;
 
@@ -88,6 +87,10 @@ pub(super) struct Setting<'a> {
     pub(super) cell: Cell,
     pub(super) round: u32,
     pub(super) arm: &'a Arm,
+    /// The arm's place among the arms.
+    pub(super) place: usize,
+    /// Keys and certificates.
+    pub(super) ready: &'a Ready,
     pub(super) fleet: &'a Fleet,
     pub(super) requests: &'a requests::Block,
     /// What prompts are made of.
@@ -101,15 +104,17 @@ impl Setting<'_> {
     pub(super) async fn run(&self) -> Result<Done, LiveError> {
         let Self { design, arm, fleet, .. } = self;
         let workers = self.cell.workers;
-        let running = Running::start(arm, fleet, workers, design, self.logs).await?;
-        let settings = self.settings(&running)?;
+        let asker = self.ready.asker_of(self.place);
+        let running = Running::start((arm, asker), fleet, workers, design, self.logs).await?;
+        let at = (self.place, running.url.as_str());
+        let settings = design.load.sending.settings(at, self.ready, design.blocks.seed)?;
         let mut notes = self.requests.notes.clone();
         self.warm(&settings).await;
         if let Some(engines) = &design.engines {
             notes.extend(fleet.idle(engines, design.blocks.idle_max).await);
             fleet.reset(engines.reset.as_ref()).await?;
         }
-        reset(&arm.name, &running.url, arm.reset.as_ref()).await?;
+        running.asker.reset(&arm.name, &running.url, arm.reset.as_ref()).await?;
         let before = self.pages(&running).await;
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut rows: Vec<Row> = Vec::with_capacity(self.requests.requests.len());
@@ -130,7 +135,7 @@ impl Setting<'_> {
             workload: self.workload(),
             plan: Some(self.requests.plan.clone()),
             is_closed_loop: false,
-            retry: design.load.retry.name().to_owned(),
+            retry: settings.retry.client.name().to_owned(),
             seed: design.blocks.seed,
             started_unix_ms: started.as_millis() as u64,
             was_interrupted: ended.was_interrupted,
@@ -155,54 +160,13 @@ impl Setting<'_> {
         )
     }
 
-    fn settings(&self, running: &Running) -> Result<Settings, LiveError> {
-        let load = &self.design.load;
-        let path = match load.form {
-            Form::Chat => "/v1/chat/completions",
-            Form::Completion => "/v1/completions",
-        };
-        let base = running.url.trim_end_matches('/').trim_end_matches("/v1");
-        let mut headers = HeaderMap::new();
-        if let Some(name) = &load.key_env {
-            let key = std::env::var(name).map_err(|_| LiveError::NoKey(name.clone()))?;
-            let value = HeaderValue::from_str(&format!("Bearer {}", key.trim()));
-            let mut value = value.map_err(|_| LiveError::NoKey(name.clone()))?;
-            value.set_sensitive(true);
-            headers.insert(AUTHORIZATION, value);
-        }
-        Ok(Settings {
-            headers,
-            patience: Span(load.timeout.as_nanos() as u64),
-            retry: Retry { client: load.retry, budget: None },
-            seed: self.design.blocks.seed,
-            ..Settings::for_targets(vec![format!("{base}{path}").parse()?])
-        })
-    }
-
     fn planned<'p>(&self, requests: &'p [TraceRequest]) -> impl Iterator<Item = Planned> + 'p {
-        let load = &self.design.load;
-        let model = self.arm.model.as_ref().unwrap_or(&load.model);
-        let bodies = Bodies::new(&Ask::new(model, load.form, true)).with_words(self.words.clone());
-        let mut turns: BTreeMap<u64, u32> = BTreeMap::new();
-        (0..).zip(requests).map(move |(nth, request)| {
-            let turn = request.session.map_or(0, |session| {
-                let turn = turns.entry(session).or_default();
-                *turn += 1;
-                *turn - 1
-            });
-            Planned {
-                at: request.at,
-                body: bodies.body(nth, request),
-                session: request.session,
-                turn,
-                delay: request.delay,
-                class: request.class.clone(),
-                tenant: request.tenant.clone(),
-                prompt_tokens: Some(request.prompt.0),
-                output_tokens: Some(request.output.0),
-                ..Planned::default()
-            }
-        })
+        let sending = &self.design.load.sending;
+        let model = self.arm.model.as_ref().unwrap_or(&self.design.load.model);
+        let bodies = Bodies::new(&sending.ask(model)).with_words(self.words.clone());
+        let (names, seed) = (self.ready.names.clone(), self.design.blocks.seed);
+        let mut planner = Planner::new(bodies, names, sending.leaves, 0, seed);
+        (0..).zip(requests).map(move |(nth, request)| planner.planned(nth, request, true))
     }
 
     /// Sends the first requests of the block, a few at a time, and forgets what came of them.
@@ -220,12 +184,12 @@ impl Setting<'_> {
         let mut pages = Pages { arm: running.page().await, ..Pages::default() };
         if let Some(engines) = &self.design.engines {
             for url in &self.fleet.urls {
-                let page = read_page(&format!("{url}{}", engines.metrics), &[]).await;
+                let page = self.fleet.asker.page(&format!("{url}{}", engines.metrics), &[]).await;
                 pages.engines.insert(url.clone(), page);
             }
         }
         for exporter in &self.design.exporters {
-            let page = read_page(&exporter.url, &exporter.metrics).await;
+            let page = self.fleet.asker.page(&exporter.url, &exporter.metrics).await;
             pages.exporters.insert(exporter.name.clone(), page);
         }
         pages
@@ -247,7 +211,9 @@ impl Setting<'_> {
             };
             if let Some(engines) = &self.design.engines {
                 for url in &self.fleet.urls {
-                    let Ok(page) = get(url, &engines.metrics).await else { continue };
+                    let Ok(page) = self.fleet.asker.get(url, &engines.metrics).await else {
+                        continue;
+                    };
                     let figures = engine_metrics::read(page.as_bytes());
                     looks.push(Look {
                         of: url.clone(),
@@ -259,7 +225,8 @@ impl Setting<'_> {
                 }
             }
             for exporter in &self.design.exporters {
-                let series = read_page(&exporter.url, &exporter.metrics).await.into_series();
+                let page = self.fleet.asker.page(&exporter.url, &exporter.metrics).await;
+                let series = page.into_series();
                 looks.push(Look { of: exporter.name.clone(), series, ..none.clone() });
             }
             if looks.len() >= LOOKS_MAX {

@@ -4,13 +4,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use forebay_core::Mode;
+use http::HeaderMap;
 
+use super::sending::Sending;
 use crate::drill::criteria::Criteria;
 use crate::drill::notation::listed;
 use crate::drill::stage::Source;
 use crate::engine::Preset;
-use crate::load::Form;
-use crate::simulate::Client;
+use crate::report::SignOff;
+use crate::slo::Objectives;
 
 /// A live drill as its file has it.
 #[derive(Clone, Debug)]
@@ -33,6 +35,12 @@ pub struct Design {
     pub simulated: Option<Preset>,
     /// What arms are held to.
     pub criteria: Criteria,
+    /// The file of the criteria; `None` of those that are built in.
+    pub criteria_file: Option<PathBuf>,
+    /// The objectives that the criteria were made from, where that file is one of those.
+    pub objectives: Option<Objectives>,
+    /// Who decides, if anybody said.
+    pub sign_off: Option<SignOff>,
 }
 
 /// What is sent.
@@ -53,19 +61,13 @@ pub struct Load {
     pub speed: f64,
     /// The model that is asked for.
     pub model: String,
-    /// Which endpoint is asked.
-    pub form: Form,
     /// The folder of the model's tokenizer: prompts are then made of words that are one token each
     /// for it. Without it they are so for `forebay engine` only.
     pub tokenizer: Option<PathBuf>,
-    /// How clients take refusals.
-    pub retry: Client,
     /// Requests ahead of each block that no figure counts.
     pub warmup: u64,
-    /// How long a request may take, in seconds of the wall.
-    pub timeout: Duration,
-    /// The variable of the environment that holds the key.
-    pub key_env: Option<String>,
+    /// How it is sent.
+    pub sending: Sending,
 }
 
 /// How often each arm is run, and in which order.
@@ -119,6 +121,10 @@ pub struct Arm {
     pub refusals: Vec<String>,
     /// The model it is asked for, where that differs.
     pub model: Option<String>,
+    /// Headers of its own. None of them is secret.
+    pub headers: HeaderMap,
+    /// The variable of the environment that holds its key, where that differs.
+    pub key_env: Option<String>,
     /// The mode that the simulation runs in its place.
     pub mode: Option<Mode>,
 }

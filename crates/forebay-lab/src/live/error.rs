@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::process::ProcessError;
 use crate::compare::CompareError;
-use crate::load::{TargetError, TokenizerError};
+use crate::load::{TargetError, TlsError, TokenizerError, WorkloadError};
 use crate::results::ResultsError;
 use crate::simulate::SimulateError;
 use crate::trace::TraceError;
@@ -40,6 +40,12 @@ pub enum LiveError {
     /// Somewhere nothing can be asked.
     #[error(transparent)]
     Target(#[from] TargetError),
+    /// Certificates can't be read.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A class or tenant of the trace can't be said.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
     /// The tokenizer can't be used.
     #[error(transparent)]
     Tokenizer(#[from] TokenizerError),

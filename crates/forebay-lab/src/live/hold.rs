@@ -1,5 +1,6 @@
 //! Holds a live drill: every cell, round by round, until the criteria are settled.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::future::Future;
 use std::io;
@@ -7,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 
 use super::block::{Done, Seen, Setting};
-use super::design::{Cell, Design};
+use super::design::{Arm, Cell, Design};
 use super::error::LiveError;
 use super::requests::Block;
+use super::sending::Ready;
 use super::simulated::{self, Simulated};
 use super::start::Fleet;
-use crate::compare::{self, Comparison};
+use crate::compare::{self, Comparison, ServerCount};
 use crate::drill::verdict::Outcome;
 use crate::load::{Tokenizer, Words};
 use crate::results::{FolderOptions, Results, RunFolder};
@@ -106,6 +108,7 @@ pub async fn hold(
     stop: impl Future<Output = ()>,
 ) -> Result<Drill, LiveError> {
     let mut stop = std::pin::pin!(stop);
+    let ready = design.ready()?;
     let logs = out.join("logs");
     fs::create_dir_all(&logs).map_err(unwritable(&logs))?;
     let copy = out.join(DESIGN_FILE);
@@ -118,8 +121,14 @@ pub async fn hold(
     let mut drill = Drill { design, cells: Vec::new(), was_interrupted: false };
     for cell in drill.design.cells() {
         let mut done = CellDone::empty(cell, drill.design.arms.len());
-        let mut holder =
-            Holder { design: &drill.design, out, logs: &logs, words: &words, tell: &mut tell };
+        let mut holder = Holder {
+            design: &drill.design,
+            ready: &ready,
+            out,
+            logs: &logs,
+            words: &words,
+            tell: &mut tell,
+        };
         let ended = holder.cell(&mut done, stop.as_mut()).await;
         // What was measured before a fault is kept on disk, and the fault ends the drill.
         let was_stopped = ended?;
@@ -135,6 +144,7 @@ pub async fn hold(
 
 struct Holder<'a, T> {
     design: &'a Design,
+    ready: &'a Ready,
     out: &'a Path,
     logs: &'a Path,
     words: &'a Words,
@@ -150,22 +160,35 @@ impl<T: FnMut(Event<'_>)> Holder<'_, T> {
     ) -> Result<bool, LiveError> {
         let (design, cell) = (self.design, done.cell);
         let fleet = match &design.engines {
-            None => Fleet::default(),
+            None => Fleet::none(self.ready),
             Some(engines) => {
+                let whole = (design, self.ready);
                 tokio::select! {
-                    fleet = Fleet::start(engines, cell.workers, design, self.logs) => fleet?,
+                    fleet = Fleet::start(engines, cell.workers, whole, self.logs) => fleet?,
                     () = stop.as_mut() => return Ok(true),
                 }
             }
         };
         for round in 0..design.blocks.most {
             let requests = Block::of(design, cell, round)?;
+            for request in &requests.requests {
+                self.ready.names.of(request)?;
+            }
             for place in design.order(round) {
                 let arm = &design.arms[place];
                 (self.tell)(Event::Begins { cell, round, arm: &arm.name });
-                let (logs, words) = (self.logs, self.words);
-                let (fleet, requests) = (&fleet, &requests);
-                let setting = Setting { design, cell, round, arm, fleet, requests, words, logs };
+                let setting = Setting {
+                    design,
+                    cell,
+                    round,
+                    arm,
+                    place,
+                    ready: self.ready,
+                    fleet: &fleet,
+                    requests: &requests,
+                    words: self.words,
+                    logs: self.logs,
+                };
                 let block = tokio::select! {
                     block = setting.run() => block?,
                     () = stop.as_mut() => {
@@ -229,23 +252,35 @@ impl CellDone {
             confidence: 1.0 - alpha,
             ..compare::Options::default()
         };
-        let arms: Vec<compare::Arm> = design
-            .arms
-            .iter()
-            .zip(&self.blocks)
-            .map(|(arm, blocks)| compare::Arm {
-                label: arm.name.clone(),
-                runs: (1..)
-                    .zip(blocks)
-                    .map(|(nth, done)| compare::Block {
-                        from: format!("{}/{}/block-{nth:02}", self.cell.name(), arm.name),
-                        results: Results::Run(Box::new(done.run.clone())),
-                    })
-                    .collect(),
-            })
-            .collect();
+        let arms = self.arms(design);
         self.comparison = Some(compare::compare(&arms, &design.criteria, &options)?);
         Ok(())
+    }
+
+    /// The arms with their runs, as they are compared.
+    pub fn arms(&self, design: &Design) -> Vec<compare::Arm> {
+        let arm = |(arm, blocks): (&Arm, &Vec<Done>)| {
+            let from = format!("{}/{}", self.cell.name(), arm.name);
+            let block = |(nth, done): (usize, &Done)| compare::Block {
+                from: format!("{from}/block-{nth:02}"),
+                results: Results::Run(Box::new(done.run.clone())),
+            };
+            compare::Arm { label: arm.name.clone(), runs: (1..).zip(blocks).map(block).collect() }
+        };
+        design.arms.iter().zip(&self.blocks).map(arm).collect()
+    }
+
+    /// What the servers of the arms counted, by name; nothing of an arm that does not count.
+    pub fn counted(&self, design: &Design) -> BTreeMap<String, ServerCount> {
+        let count = |(arm, blocks): (&Arm, &Vec<Done>)| {
+            // What an invalid run was refused stands nowhere else either.
+            let valid = || blocks.iter().filter(|done| done.run.about.is_valid());
+            let refused = valid().map(|done| done.seen.refused_by_server).sum::<Option<u64>>()?;
+            let agrees = valid().all(|done| done.seen.agrees() == Some(true));
+            let count = ServerCount { refused, agrees: Some(agrees) };
+            (valid().count() > 0).then(|| (arm.name.clone(), count))
+        };
+        design.arms.iter().zip(&self.blocks).filter_map(count).collect()
     }
 
     /// Whether every arm has a verdict that more blocks would not be run for.
@@ -266,7 +301,13 @@ impl CellDone {
         })
     }
 
-    fn json(&self) -> Option<serde_json::Value> {
+    /// What the simulation beside it came to, by name of the arm.
+    pub fn simulated(&self, design: &Design) -> BTreeMap<String, simulated::Figures> {
+        let arms = design.arms.iter().zip(&self.simulated);
+        arms.filter_map(|(arm, all)| Some((arm.name.clone(), all.as_ref()?.figures()))).collect()
+    }
+
+    fn json(&self, design: &Design) -> Option<serde_json::Value> {
         let comparison = serde_json::to_value(self.comparison.as_ref()?).ok()?;
         Some(serde_json::json!({
             "cell": self.cell.name(),
@@ -274,14 +315,15 @@ impl CellDone {
             "load": self.cell.load,
             "rounds": self.rounds,
             "comparison": comparison,
+            "simulated": self.simulated(design),
         }))
     }
 }
 
 impl Drill {
-    /// The exit code: that of the worst verdict on the arm under test over all cells, but
-    /// inconclusive where the drill was stopped, or where a server contradicts its clients.
-    pub fn exit_code(&self) -> u8 {
+    /// The worst verdict on the arm under test over all cells, but inconclusive where the drill was
+    /// stopped, or where a server contradicts its clients.
+    pub fn outcome(&self) -> Outcome {
         let under_test = self.cells.iter().map(|cell| {
             let arm = cell.comparison.as_ref().and_then(|comparison| comparison.arms.last());
             arm.map_or(Outcome::Inconclusive, |arm| arm.outcome.0)
@@ -290,13 +332,18 @@ impl Drill {
         let is_contradicted =
             self.cells.iter().any(|cell| cell.disagreements(&self.design).next().is_some());
         if outcomes.contains(&Outcome::NoGo) && !is_contradicted {
-            return Outcome::NoGo.exit_code();
+            return Outcome::NoGo;
         }
         let is_open = outcomes.is_empty()
             || outcomes.contains(&Outcome::Inconclusive)
             || is_contradicted
             || self.was_interrupted;
-        if is_open { Outcome::Inconclusive.exit_code() } else { Outcome::Go.exit_code() }
+        if is_open { Outcome::Inconclusive } else { Outcome::Go }
+    }
+
+    /// The exit code: that of the verdict.
+    pub fn exit_code(&self) -> u8 {
+        self.outcome().exit_code()
     }
 
     /// Every cell's comparison as one line of JSON.
@@ -305,7 +352,7 @@ impl Drill {
     }
 
     fn value(&self) -> serde_json::Value {
-        self.cells.iter().filter_map(CellDone::json).collect()
+        self.cells.iter().filter_map(|cell| cell.json(&self.design)).collect()
     }
 }
 

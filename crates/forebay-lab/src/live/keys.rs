@@ -23,6 +23,14 @@ pub(super) const WARMUP: Key = Key::count("load", "warmup", (0.0, 1e5)).or(
 );
 pub(super) const TIMEOUT_S: Key = Key::number("load", "timeout_s", (0.001, DAY_S))
     .or(600.0, "a request may take ten minutes, as official clients let it");
+pub(super) const CANCEL_SHARE: Key =
+    Key::number("load", "cancel_share", (0.0, 1.0)).or(0.0, "no client goes away early");
+pub(super) const RETRY_BUDGET: Key = Key::number("load", "retry_budget", (0.0, 1.0))
+    .or_none("clients that try again do so as often as their model says");
+pub(super) const IN_FLIGHT_MAX: Key = Key::count("load", "in_flight_max", (1.0, 1e6))
+    .or(4096.0, "4096 requests may be under way at once; what is due beyond them is late");
+pub(super) const LAG_MS_MAX: Key = Key::number("load", "lag_ms_max", (0.001, 1e6))
+    .or(10.0, "a block is valid while the generator's own lag is at most 10 ms at p99");
 
 pub(super) const LEAST: Key = Key::count("blocks", "least", (1.0, 1e4))
     .or(3.0, "criteria are looked at after three blocks of each arm: two show no spread");

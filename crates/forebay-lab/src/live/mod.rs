@@ -7,8 +7,10 @@
 //! | [`fill`] | puts ports, workers and paths into commands |
 //! | [`process`] | starts programs, and ends them with all that they have started |
 //! | [`requests`] | cuts the requests of one block out of the trace |
+//! | [`sending`] | says how requests are sent, and with which keys |
 //! | `start` | starts engines and arms, and brings them to a known state |
 //! | [`block`] | runs one block of one arm |
+//! | `sign` | lets somebody sign it |
 //! | [`hold`] | goes through cells and rounds until the criteria are settled |
 //! | [`simulated`] | simulates the same requests |
 //! | [`table`] | prints what a person reads |
@@ -24,6 +26,8 @@ pub mod pages;
 pub mod process;
 mod read;
 pub mod requests;
+pub mod sending;
+mod sign;
 pub mod simulated;
 mod start;
 pub mod table;

@@ -1,5 +1,7 @@
 //! Reads the file of a live drill, and finds all of its faults with their lines.
 
+mod load;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -7,13 +9,11 @@ use forebay_service::defaults::Key;
 use forebay_service::reader::{At, Gathered, Section};
 use forebay_service::{Faults, text_file};
 
-use super::design::{Arm, Blocks, Command, Design, Engines, Exporter, Hook, Load};
+use super::design::{Arm, Blocks, Command, Design, Engines, Exporter, Hook};
 use super::{fill, keys};
-use crate::drill::criteria::Criteria;
-use crate::drill::stage::Source;
 use crate::engine::Preset;
-use crate::load::Form;
-use crate::simulate::Client;
+use crate::report::SignOff;
+use crate::slo::Held;
 
 /// Arms of a drill at most: each costs all blocks.
 const ARMS_MAX: usize = 32;
@@ -61,6 +61,7 @@ impl Reader<'_> {
     fn design(&mut self, file: &Path, root: &mut Section<'_>) -> Option<Design> {
         let criteria = root.text("criteria", self.found);
         let criteria = self.criteria(criteria);
+        let sign_off = root.text("sign_off", self.found);
         let load = root.section("load", self.found);
         let blocks = root.section("blocks", self.found);
         let engines = root.section("engines", self.found);
@@ -86,7 +87,8 @@ impl Reader<'_> {
         let exporters: Vec<Option<Exporter>> =
             exporters.into_iter().map(|table| self.exporter(table)).collect();
         let simulated = simulated.and_then(|table| self.simulated(table));
-        Some(Design {
+        let criteria = criteria?;
+        let mut design = Design {
             file: file.to_owned(),
             folder: self.folder.to_owned(),
             load: load?,
@@ -95,103 +97,17 @@ impl Reader<'_> {
             arms: arms.into_iter().collect::<Option<_>>()?,
             exporters: exporters.into_iter().collect::<Option<_>>()?,
             simulated,
-            criteria: criteria?,
-        })
-    }
-
-    fn load(&mut self, mut table: Section<'_>) -> Option<Load> {
-        let line = table.line;
-        let trace = table.text("trace", self.found);
-        let synth = table.text("synth", self.found);
-        let requests = self.number(&mut table, &keys::REQUESTS);
-        let prompt_max = table.number(&keys::PROMPT_TOKENS_MAX, self.found);
-        let loads: Vec<f64> =
-            table.numbers(&keys::LOADS, self.found).iter().map(|at| at.value).collect();
-        let capacity = table.number(&keys::CAPACITY_PER_S, self.found);
-        let speed = self.number(&mut table, &keys::SPEED);
-        let model = table.text("model", self.found);
-        let endpoint = table.text("endpoint", self.found);
-        let tokenizer = table.text("tokenizer", self.found);
-        let retry = table.text("retry", self.found);
-        let warmup = self.number(&mut table, &keys::WARMUP);
-        let timeout = self.number(&mut table, &keys::TIMEOUT_S);
-        let key_env = table.text("key_env", self.found);
-        table.finish(self.found);
-        let source = match (trace, synth) {
-            (Some(trace), None) => {
-                let file = self.path(&trace.value);
-                if !file.is_file() {
-                    let what = format!("there is no trace {}", file.display());
-                    self.found.add(trace.line, what, "paths begin at the folder of this file");
-                }
-                Some(Source::File(file))
-            }
-            (None, Some(synth)) => self.synthetic(&synth),
-            (Some(_), Some(both)) => {
-                let what = "`trace` and `synth` are both given";
-                self.found.add(both.line, what, "requests come from one of them");
-                None
-            }
-            (None, None) => {
-                let what = "`[load]` does not say which requests are sent";
-                self.found.add(line, what, "give `trace = \"FILE\"` or `synth = \"evidence\"`");
-                None
-            }
+            criteria: criteria.criteria,
+            criteria_file: criteria.file,
+            objectives: criteria.objectives,
+            sign_off: None,
         };
-        let form = self.form(endpoint.as_ref());
-        let retry = self.client(retry);
-        if model.is_none() {
-            self.found.add(line, "`[load]` has no `model`", "name the model that is asked for");
+        if let Some(at) = sign_off {
+            let signed = SignOff::load(&self.path(&at.value)).map_err(|error| error.to_string());
+            let signed = signed.and_then(|it| design.sign(it).map_err(|error| error.to_string()));
+            signed.unwrap_or_else(|error| self.told(at.line, &error));
         }
-        Some(Load {
-            source: source?,
-            requests: requests as u64,
-            prompt_max: prompt_max.map(|at| at.value as u64),
-            loads: if loads.is_empty() { vec![1.0] } else { loads },
-            capacity_per_s: capacity.map(|at| at.value),
-            speed,
-            model: model?.value,
-            form,
-            tokenizer: tokenizer.map(|at| self.path(&at.value)),
-            retry,
-            warmup: warmup as u64,
-            timeout: Duration::from_secs_f64(timeout),
-            key_env: key_env.map(|at| at.value),
-        })
-    }
-
-    fn synthetic(&mut self, name: &At<String>) -> Option<Source> {
-        let here = self.path(&name.value);
-        let wanted =
-            if here.is_file() { here.to_string_lossy().into_owned() } else { name.value.clone() };
-        match Source::synthetic(&wanted) {
-            Ok(source) => Some(source),
-            Err(error) => {
-                self.told(name.line, &error.to_string());
-                None
-            }
-        }
-    }
-
-    fn form(&mut self, endpoint: Option<&At<String>>) -> Form {
-        match endpoint.map(|at| at.value.as_str()) {
-            None | Some("chat") => Form::Chat,
-            Some("completions") => Form::Completion,
-            Some(other) => {
-                let line = endpoint.map_or(1, |at| at.line);
-                let what = format!("there is no endpoint `{other}`");
-                self.found.add(line, what, "there are `chat` and `completions`");
-                Form::Chat
-            }
-        }
-    }
-
-    fn client(&mut self, name: Option<At<String>>) -> Client {
-        let Some(name) = name else { return Client::None };
-        name.value.parse().unwrap_or_else(|error: crate::simulate::UnknownClient| {
-            self.found.add(name.line, error.to_string(), "choose one of them");
-            Client::None
-        })
+        Some(design)
     }
 
     fn blocks(&mut self, table: Option<Section<'_>>) -> Blocks {
@@ -269,6 +185,8 @@ impl Reader<'_> {
         let refusals: Vec<String> =
             table.texts("refusals", self.found).into_iter().map(|at| at.value).collect();
         let model = table.text("model", self.found).map(|at| at.value);
+        let headers = self.headers(&mut table);
+        let key_env = table.text("key_env", self.found).map(|at| at.value);
         let mode = table.text("mode", self.found);
         table.finish(self.found);
         let mode = mode.and_then(|mode| {
@@ -291,6 +209,39 @@ impl Reader<'_> {
             let what = "the refusals are to be counted, and no `metrics` say where";
             self.found.add(line, what, "add metrics = \"/metrics\"");
         }
+        let name = self.arm_name(line, name, names)?;
+        let url = match (url, &command) {
+            (Some(url), _) => url,
+            (None, Some(_)) => "http://127.0.0.1:{port}".to_owned(),
+            (None, None) => {
+                let what = format!("arm `{name}` has neither `url` nor `command`");
+                self.found.add(line, what, "say where it is, or how it is started");
+                return None;
+            }
+        };
+        Some(Arm {
+            name,
+            command,
+            url,
+            health,
+            reset,
+            metrics,
+            metrics_url,
+            refusals,
+            model,
+            headers,
+            key_env,
+            mode,
+        })
+    }
+
+    /// The name of an arm, which is that of a folder as well.
+    fn arm_name(
+        &mut self,
+        line: usize,
+        name: Option<At<String>>,
+        names: &mut Vec<String>,
+    ) -> Option<String> {
         let Some(name) = name else {
             self.found.add(line, "an arm has no `name`", "name it: it is a row of the table");
             return None;
@@ -306,17 +257,7 @@ impl Reader<'_> {
             self.found.add(name.line, what, "give each arm a name of its own");
         }
         names.push(name.value.clone());
-        let url = match (url, &command) {
-            (Some(url), _) => url,
-            (None, Some(_)) => "http://127.0.0.1:{port}".to_owned(),
-            (None, None) => {
-                let what = format!("arm `{}` has neither `url` nor `command`", name.value);
-                self.found.add(line, what, "say where it is, or how it is started");
-                return None;
-            }
-        };
-        let name = name.value;
-        Some(Arm { name, command, url, health, reset, metrics, metrics_url, refusals, model, mode })
+        Some(name.value)
     }
 
     fn command(&mut self, table: &mut Section<'_>, ready: f64) -> Option<Command> {
@@ -392,13 +333,11 @@ impl Reader<'_> {
         }
     }
 
-    fn criteria(&mut self, file: Option<At<String>>) -> Option<Criteria> {
-        let Some(file) = file else { return Some(Criteria::built_in()) };
-        let path = self.path(&file.value);
-        let read = text_file::read(&path).map_err(|error| error.to_string());
-        let read =
-            read.and_then(|text| Criteria::parse(&path, &text).map_err(|error| error.to_string()));
-        read.map_err(|error| self.told(file.line, &error)).ok()
+    fn criteria(&mut self, file: Option<At<String>>) -> Option<Held> {
+        let path = file.as_ref().map(|at| self.path(&at.value));
+        let read = Held::load(path.as_deref());
+        let line = file.map_or(1, |at| at.line);
+        read.map_err(|error| self.told(line, &error.to_string())).ok()
     }
 
     /// Adds what another reader has said; it has its hint with it.

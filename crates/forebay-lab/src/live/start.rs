@@ -6,7 +6,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use forebay_wire::engine_metrics;
-use http::Method;
 use tokio::time::{Instant, sleep};
 
 use super::design::{Arm, Command, Design, Engines, Hook};
@@ -14,7 +13,7 @@ use super::error::LiveError;
 use super::fill::Filling;
 use super::pages::Page;
 use super::process::Process;
-use crate::load::{Target, ask};
+use super::sending::{Asker, Ready};
 
 /// How often is looked whether something is ready, or idle.
 const POLL: Duration = Duration::from_millis(200);
@@ -26,24 +25,31 @@ const PRESENT_MAX: Duration = Duration::from_secs(10);
 pub(super) struct Fleet {
     /// Their URLs.
     pub(super) urls: Vec<String>,
+    /// Who asks them.
+    pub(super) asker: Asker,
     /// Those that the drill started; they end with this.
     processes: Vec<Process>,
 }
 
 impl Fleet {
+    /// No engines at all.
+    pub(super) fn none(ready: &Ready) -> Self {
+        Self { asker: ready.asker(), ..Self::default() }
+    }
+
     /// Starts so many workers, or takes the first of those that run already, and waits until all of
     /// them are ready.
     pub(super) async fn start(
         engines: &Engines,
         workers: u32,
-        design: &Design,
+        (design, ready): (&Design, &Ready),
         logs: &Path,
     ) -> Result<Self, LiveError> {
-        let mut fleet = Self::default();
+        let mut fleet = Self::none(ready);
         let Some(command) = &engines.command else {
             fleet.urls = engines.urls.iter().take(workers as usize).cloned().collect();
             for url in &fleet.urls {
-                present("a worker", url, &engines.health).await?;
+                present(&fleet.asker, "a worker", (url, &engines.health)).await?;
             }
             return Ok(fleet);
         };
@@ -61,7 +67,7 @@ impl Fleet {
             fleet.urls.push(format!("http://127.0.0.1:{}", ports[0]));
         }
         for (url, process) in fleet.urls.iter().zip(&mut fleet.processes) {
-            ready(process, url, &engines.health, command.ready_max).await?;
+            until_ready(process, &fleet.asker, (url, &engines.health), command.ready_max).await?;
         }
         Ok(fleet)
     }
@@ -73,7 +79,7 @@ impl Fleet {
         loop {
             let mut busy = None;
             for url in &self.urls {
-                let Ok(page) = get(url, &engines.metrics).await else { continue };
+                let Ok(page) = self.asker.get(url, &engines.metrics).await else { continue };
                 let figures = engine_metrics::read(page.as_bytes());
                 let open = figures.running.unwrap_or(0) + figures.waiting.unwrap_or(0);
                 if open > 0 {
@@ -91,7 +97,7 @@ impl Fleet {
     /// Asks every engine what the file says to bring it to a known state.
     pub(super) async fn reset(&self, hook: Option<&Hook>) -> Result<(), LiveError> {
         for url in &self.urls {
-            reset("a worker", url, hook).await?;
+            self.asker.reset("a worker", url, hook).await?;
         }
         Ok(())
     }
@@ -101,15 +107,17 @@ impl Fleet {
 pub(super) struct Running {
     /// Where it is asked.
     pub(super) url: String,
-    /// Where its metrics are.
-    pub(super) metrics: Option<String>,
+    /// Where its metrics are, and who asks for them.
+    metrics: Option<(String, Asker)>,
+    /// Who asks it.
+    pub(super) asker: Asker,
     _process: Option<Process>,
 }
 
 impl Running {
     /// Starts an arm in front of the engines of a cell, or looks whether it is there.
     pub(super) async fn start(
-        arm: &Arm,
+        (arm, asker): (&Arm, Asker),
         fleet: &Fleet,
         workers: u32,
         design: &Design,
@@ -125,57 +133,34 @@ impl Running {
             config: String::new(),
         };
         let url = filling.text(&arm.url);
-        let at = arm.metrics_url.as_ref().map_or(url.clone(), |other| filling.text(other));
-        let metrics =
-            arm.metrics.as_ref().map(|path| format!("{}{path}", at.trim_end_matches('/')));
+        // The arm's key is nobody else's business.
+        let (at, asks) = match &arm.metrics_url {
+            None => (url.clone(), asker.clone()),
+            Some(other) => (filling.text(other), fleet.asker.clone()),
+        };
+        let metrics = arm.metrics.as_ref();
+        let metrics = metrics.map(|path| (format!("{}{path}", at.trim_end_matches('/')), asks));
         let process = match &arm.command {
             None => {
-                present(&arm.name, &url, &arm.health).await?;
+                present(&asker, &arm.name, (&url, &arm.health)).await?;
                 None
             }
             Some(command) => {
                 let mut process = started(&arm.name, command, filling, design, logs)?;
-                ready(&mut process, &url, &arm.health, command.ready_max).await?;
+                until_ready(&mut process, &asker, (&url, &arm.health), command.ready_max).await?;
                 Some(process)
             }
         };
-        Ok(Self { url, metrics, _process: process })
+        Ok(Self { url, metrics, asker, _process: process })
     }
 
     /// Its page of metrics; an empty one where it has none, or does not show it.
     pub(super) async fn page(&self) -> Page {
         match &self.metrics {
             None => Page::default(),
-            Some(url) => read_page(url, &[]).await,
+            Some((url, asker)) => asker.page(url, &[]).await,
         }
     }
-}
-
-/// A page of metrics; an empty one where it can't be had.
-pub(super) async fn read_page(url: &str, metrics: &[String]) -> Page {
-    let text = get(url, "").await.unwrap_or_default();
-    Page::read(&text, metrics)
-}
-
-/// The text of a page.
-pub(super) async fn get(url: &str, path: &str) -> Result<String, String> {
-    asked(&Method::GET, url, path).await
-}
-
-/// Asks the arm, or a worker, for what brings it to a known state.
-pub(super) async fn reset(name: &str, url: &str, hook: Option<&Hook>) -> Result<(), LiveError> {
-    let Some(hook) = hook else { return Ok(()) };
-    let said = asked(&hook.verb, url, &hook.path).await;
-    said.map(drop).map_err(|said| LiveError::Hook {
-        name: name.to_owned(),
-        what: format!("answer {} {url}{}", hook.verb, hook.path),
-        said,
-    })
-}
-
-async fn asked(verb: &Method, url: &str, path: &str) -> Result<String, String> {
-    let target: Target = format!("{url}{path}").parse().map_err(|error| format!("{error}"))?;
-    ask(&target, verb).await
 }
 
 fn started(
@@ -199,15 +184,15 @@ fn started(
     Ok(Process::start(name, &words, stop, &design.folder, &log)?)
 }
 
-async fn ready(
+async fn until_ready(
     process: &mut Process,
-    url: &str,
-    health: &str,
+    asker: &Asker,
+    (url, health): (&str, &str),
     limit: Duration,
 ) -> Result<(), LiveError> {
     let begun = Instant::now();
     loop {
-        let said = match get(url, health).await {
+        let said = match asker.get(url, health).await {
             Ok(_) if process.has_started() => return Ok(()),
             Ok(_) => "it answers, but what starts it has not ended".to_owned(),
             Err(said) => said,
@@ -224,10 +209,10 @@ async fn ready(
     }
 }
 
-async fn present(name: &str, url: &str, health: &str) -> Result<(), LiveError> {
+async fn present(asker: &Asker, name: &str, (url, health): (&str, &str)) -> Result<(), LiveError> {
     let begun = Instant::now();
     loop {
-        let Err(said) = get(url, health).await else { return Ok(()) };
+        let Err(said) = asker.get(url, health).await else { return Ok(()) };
         if begun.elapsed() > PRESENT_MAX {
             let url = format!("{url}{health}");
             return Err(LiveError::Absent { name: name.to_owned(), url, said });

@@ -1,6 +1,7 @@
 //! Makes one attempt at a request and reads its answer to the end.
 
 use std::future::Future;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,8 +97,11 @@ pub(super) async fn call(run: Arc<Run>, mut job: Box<Job>) -> Box<Job> {
     let taken = Noted::new(run.start);
     let request = request(&run, &job, target, taken.clone());
     let mut ticket = None;
-    let exchange = exchange(&run, &run.dialers[target], request, (&mut attempt, &mut ticket));
-    let over = within(&run, until, leaves, exchange).await;
+    let over = {
+        let told = (&mut attempt, &mut ticket);
+        let exchange = pin!(exchange(&run, &run.dialers[target], request, told));
+        within(&run, until, leaves, exchange).await
+    };
     attempt.end = run.elapsed();
     attempt.written = attempt.written.or(taken.get());
     match over {
@@ -127,7 +131,7 @@ async fn within(
     run: &Run,
     until: Span,
     leaves: Option<Span>,
-    exchange: impl Future<Output = Over>,
+    exchange: Pin<&mut impl Future<Output = Over>>,
 ) -> Over {
     tokio::select! {
         biased;

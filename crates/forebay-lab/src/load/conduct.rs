@@ -72,7 +72,9 @@ pub async fn conduct(
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeError {
     /// Nobody is there.
-    #[error("{0}\nhint: see that the target is up, and that the URL is right")]
+    #[error(
+        "{0}\nhint: see that the target is up, and that its URL and the version of HTTP are right"
+    )]
     Unreachable(String),
     /// The target does not answer a probe.
     #[error("a probe teaches nothing: {0}\nhint: send prompts without calibration")]

@@ -1,5 +1,6 @@
 //! Opens connections and keeps those that may serve again.
 
+use std::error::Error;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,6 +13,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::AlertDescription;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -20,6 +22,7 @@ use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 
 use super::outgoing::{Noted, Noting, Outgoing};
+use super::preface::{Begun, NOT_SPOKEN};
 use super::shared::{Place, Pool, Shared};
 use super::target::Target;
 use super::transport::{Http, Tls, Transport};
@@ -51,17 +54,37 @@ impl Broken {
     }
 
     fn no_answer(error: &hyper::Error) -> Self {
-        Self::new(Fault::NoAnswer, error.to_string())
+        let said = told(error);
+        // Of the socket's own error only the words come through the reader of frames.
+        match said.find(NOT_SPOKEN) {
+            Some(begin) => Self::new(Fault::Connect, &said[begin..]),
+            None => Self::new(Fault::NoAnswer, said),
+        }
     }
 
     fn handshake(error: &hyper::Error) -> Self {
-        Self::new(Fault::Connect, error.to_string())
+        Self::new(Fault::Connect, told(error))
     }
 
     fn connect(error: &io::Error) -> Self {
         let shortage = Shortage::of(error);
         Self { fault: Fault::Connect, said: error.to_string(), shortage }
     }
+}
+
+/// An error with its causes, which say what the outermost only names.
+fn told(error: &dyn Error) -> String {
+    let mut said = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        // Some repeat what their cause says.
+        if !said.contains(&text) {
+            said = format!("{said}: {text}");
+        }
+        cause = error.source();
+    }
+    said
 }
 
 /// One open connection of HTTP/1.1. Dropping it closes the socket at once, also in the middle of
@@ -258,7 +281,10 @@ impl Dialer {
         socket.set_nodelay(true).map_err(|error| Broken::connect(&error))?;
         let socket = Noting::new(socket, written);
         if !self.target.is_tls {
-            return Ok(Box::new(socket));
+            return Ok(match self.transport.http {
+                Http::One => Box::new(socket),
+                Http::Two => Box::new(Begun::new(socket)),
+            });
         }
         let broken = |said: String| Broken::new(Fault::Connect, said);
         let Some(Tls(config)) = &self.transport.tls else {
@@ -267,12 +293,24 @@ impl Dialer {
         let name = ServerName::try_from(self.target.host.clone());
         let name = name.map_err(|error| broken(error.to_string()))?;
         let secured = TlsConnector::from(Arc::clone(config)).connect(name, socket).await;
-        let secured = secured.map_err(|error| broken(format!("TLS is not agreed on: {error}")))?;
+        let not_spoken = || broken(format!("{NOT_SPOKEN}: ask it in HTTP/1.1"));
+        let secured = secured.map_err(|error| match refused_by(&error) {
+            Some(AlertDescription::NoApplicationProtocol) => not_spoken(),
+            _ => broken(format!("TLS is not agreed on: {error}")),
+        })?;
         let agreed = secured.get_ref().1.alpn_protocol();
         if self.transport.http == Http::Two && agreed != Some(b"h2") {
-            return Err(broken("the target does not speak HTTP/2".to_owned()));
+            return Err(not_spoken());
         }
         Ok(Box::new(secured))
+    }
+}
+
+/// What the other side's refusal of TLS says.
+fn refused_by(error: &io::Error) -> Option<AlertDescription> {
+    match error.get_ref()?.downcast_ref::<rustls::Error>()? {
+        rustls::Error::AlertReceived(alert) => Some(*alert),
+        _ => None,
     }
 }
 

@@ -125,7 +125,8 @@ impl<P: Iterator<Item = Planned>, E: FnMut(Row)> Driver<P, E> {
         let is_first = job.row.attempts.is_empty();
         self.sent += u64::from(is_first);
         let was_held_back = is_first && job.due < self.room_since;
-        self.calls.spawn(call::call(Arc::clone(&self.run), job));
+        // What is spawned is moved several times on its way; a pointer is cheaper to move.
+        self.calls.spawn(Box::pin(call::call(Arc::clone(&self.run), job)));
         self.run.witness.begins(self.calls.len(), was_held_back);
         self.run.settings.pulse.set_in_flight(self.calls.len());
     }

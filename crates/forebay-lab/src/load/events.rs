@@ -32,9 +32,16 @@ impl Events {
             if self.line.len() + self.data.len() + piece.len() > self.bytes_max {
                 return Err(EventTooLong);
             }
-            self.line.extend_from_slice(piece);
-            if piece.ends_with(b"\n") {
-                self.end_line(&mut each);
+            if !piece.ends_with(b"\n") {
+                self.line.extend_from_slice(piece);
+            } else if self.line.is_empty() {
+                self.end_line(piece, &mut each);
+            } else {
+                let mut line = std::mem::take(&mut self.line);
+                line.extend_from_slice(piece);
+                self.end_line(&line, &mut each);
+                line.clear();
+                self.line = line;
             }
         }
         Ok(())
@@ -45,8 +52,8 @@ impl Events {
         self.end_event(&mut each);
     }
 
-    fn end_line(&mut self, each: &mut impl FnMut(&[u8])) {
-        let line = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
+    fn end_line(&mut self, line: &[u8], each: &mut impl FnMut(&[u8])) {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
             self.end_event(each);
@@ -57,7 +64,6 @@ impl Events {
             self.data.extend_from_slice(data.strip_prefix(b" ").unwrap_or(data));
             self.has_data = true;
         }
-        self.line.clear();
     }
 
     fn end_event(&mut self, each: &mut impl FnMut(&[u8])) {

@@ -12,28 +12,35 @@ use serde::Deserialize;
 use tokio::time::{Instant, timeout};
 
 use super::Settings;
-use super::connect::Dialer;
+use super::connect::{Broken, Dialer};
 use super::outgoing::{Noted, Outgoing};
 use super::secrets::Secrets;
 use super::target::Target;
 use super::transport::Transport;
-use crate::results::Attempt;
+use crate::results::{Attempt, Fault};
 
 /// How long a page may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Most bytes of a page.
 const BYTES_MAX: usize = 8 << 20;
 
+const LATE: &str = "it does not come in time";
+
 /// The text of a page, or why there is none.
 pub(crate) async fn fetch(target: &Target) -> Result<String, String> {
-    ask(target, &Method::GET).await
+    ask(target, &Method::GET, (&Transport::default(), &HeaderMap::new())).await
 }
 
-/// The text of what an endpoint answers, or why there is none.
-pub(crate) async fn ask(target: &Target, verb: &Method) -> Result<String, String> {
-    let transport = Transport::default();
-    let page = page(target, verb, &transport, HeaderMap::new());
-    timeout(PATIENCE, page).await.map_err(|_| "it does not come in time".to_owned())?
+/// The text of what an endpoint answers, reached in this way and with these headers, or why there
+/// is none.
+pub(crate) async fn ask(
+    target: &Target,
+    verb: &Method,
+    (transport, headers): (&Transport, &HeaderMap),
+) -> Result<String, String> {
+    let page = page(target, verb, transport, headers.clone());
+    let page = timeout(PATIENCE, page).await.map_err(|_| LATE.to_owned())?;
+    page.map_err(|broken| broken.said)
 }
 
 /// The name of the model that the first target of a run serves, where it serves exactly one.
@@ -46,8 +53,8 @@ pub async fn only_model(settings: &Settings) -> Result<String, ModelError> {
     struct Model {
         id: String,
     }
-    let wrong =
-        |what: String| ModelError { what: Secrets::of(&settings.headers).line(what.as_bytes()) };
+    let hidden = |what: String| Secrets::of(&settings.headers).line(what.as_bytes());
+    let wrong = |what| ModelError::Untold(hidden(what));
     let Some(target) = settings.targets.first() else {
         return Err(wrong("there is no target".to_owned()));
     };
@@ -57,9 +64,12 @@ pub async fn only_model(settings: &Settings) -> Result<String, ModelError> {
     let base = ends.iter().find_map(|end| path.strip_suffix(end)).unwrap_or("/v1");
     let target = target.at(&format!("{base}/models"));
     let page = page(&target, &Method::GET, &settings.transport, settings.headers.clone());
-    let late = || Err("it does not come in time".to_owned());
+    let late = || Err(Broken::new(Fault::NoAnswer, LATE));
     let page = timeout(PATIENCE, page).await.unwrap_or_else(|_| late());
-    let page = page.map_err(|what| wrong(format!("{target}: {what}")))?;
+    let page = page.map_err(|Broken { fault, said, .. }| match fault {
+        Fault::Connect => ModelError::Unreachable(hidden(format!("{target}: {said}"))),
+        _ => wrong(format!("{target}: {said}")),
+    })?;
     let models: Models = serde_json::from_str(&page)
         .map_err(|error| wrong(format!("{target}: it lists no models: {error}")))?;
     match &models.data[..] {
@@ -70,9 +80,15 @@ pub async fn only_model(settings: &Settings) -> Result<String, ModelError> {
 
 /// Why it is not known which model to ask for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what}\nhint: name the model with --model")]
-pub struct ModelError {
-    what: String,
+pub enum ModelError {
+    /// Nobody is there, or nobody who can be spoken to.
+    #[error(
+        "{0}\nhint: see that the target is up, and that its URL and the version of HTTP are right"
+    )]
+    Unreachable(String),
+    /// It does not say, or names several.
+    #[error("{0}\nhint: name the model with --model")]
+    Untold(String),
 }
 
 async fn page(
@@ -80,7 +96,7 @@ async fn page(
     verb: &Method,
     transport: &Transport,
     headers: HeaderMap,
-) -> Result<String, String> {
+) -> Result<String, Broken> {
     let start = Instant::now();
     let mut request = Request::new(Outgoing::new(Bytes::new(), Noted::new(start)));
     *request.method_mut() = verb.clone();
@@ -89,11 +105,14 @@ async fn page(
     request.headers_mut().insert(HOST, target.authority.clone());
     let dialer = Dialer::new(target.clone(), (transport, false), start, Arc::default());
     let sent = dialer.send(request, &mut Attempt::new(Span::ZERO, 0)).await;
-    let (response, _connection) = sent.map_err(|broken| broken.said)?;
+    let (response, _connection) = sent?;
     let (head, body) = response.into_parts();
     if !head.status.is_success() {
-        return Err(format!("it is answered with {}", head.status));
+        let said = format!("it is answered with {}", head.status);
+        return Err(Broken::new(Fault::Status, said));
     }
-    let whole = Limited::new(body, BYTES_MAX).collect().await.map_err(|error| error.to_string())?;
-    String::from_utf8(whole.to_bytes().into()).map_err(|error| error.to_string())
+    let whole = Limited::new(body, BYTES_MAX).collect().await;
+    let whole = whole.map_err(|error| Broken::new(Fault::Cut, error.to_string()))?;
+    let text = String::from_utf8(whole.to_bytes().into());
+    text.map_err(|error| Broken::new(Fault::Garbled, error.to_string()))
 }

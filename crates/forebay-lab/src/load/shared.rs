@@ -7,6 +7,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -38,8 +39,9 @@ pub(super) struct Shared {
     task: AbortHandle,
     /// Requests on it now.
     streams: AtomicUsize,
-    /// Knows how many its server allows at once, from the moment that it has said so.
-    driver: Arc<Mutex<Driver>>,
+    /// Knows how many its server allows at once, from the moment that it has said so. None where
+    /// the connection has ended: what is kept of it would take requests that nobody sends.
+    driver: Arc<Mutex<Option<Driver>>>,
     /// Whether its server has said so.
     is_told: AtomicBool,
     /// Connections that are open, of all pools of a run.
@@ -58,12 +60,17 @@ impl Shared {
         driver: Driver,
         open: Arc<AtomicUsize>,
     ) -> Self {
-        let driver = Arc::new(Mutex::new(driver));
+        let driver = Arc::new(Mutex::new(Some(driver)));
         let shared = Arc::clone(&driver);
         let task = tokio::spawn(poll_fn(move |cx| {
-            let mut connection = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(connection) = kept.as_mut() else { return Poll::Ready(()) };
             // What goes wrong on the connection is told to the requests that are on it.
-            Pin::new(&mut *connection).poll(cx).map(drop)
+            let ended = Pin::new(connection).poll(cx).map(drop);
+            if ended.is_ready() {
+                *kept = None;
+            }
+            ended
         }))
         .abort_handle();
         open.fetch_add(1, Ordering::Relaxed);
@@ -80,6 +87,7 @@ impl Shared {
     fn has_room(&self) -> bool {
         let driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
         let is_told = self.is_told.load(Ordering::Relaxed);
+        let Some(driver) = driver.as_ref() else { return false };
         let streams_max = if is_told { driver.current_max_send_streams() } else { STREAMS_USUAL };
         self.streams.load(Ordering::Relaxed) < streams_max
     }

@@ -10,13 +10,12 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use foldhash::fast::FixedState;
-use forebay_core::{Rng, Span};
-use hashbrown::HashMap;
+use forebay_core::Span;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sha2::{Digest, Sha256};
 
 use super::arrivals::{NotationError, Process, Rate, Shape, Think, retimed, times};
+use super::planner::Planner;
 use super::{Bodies, Planned, Pulse, Sent};
 use crate::trace::synth::Description;
 use crate::trace::{Notes, Requests, TraceError, TraceRequest, open_noting, speed_up};
@@ -192,45 +191,20 @@ impl Workload {
         fault: &Rc<RefCell<Option<TraceError>>>,
     ) -> Result<impl Iterator<Item = Planned> + use<>, WorkloadError> {
         let (requests, fault) = (self.requests(&Notes::default())?, Rc::clone(fault));
-        let (leaves, warmup, names) = (self.leaves, self.warmup, self.names.clone());
-        let mut rng = Rng::new(self.seed).fork("leaves");
-        let mut turns: HashMap<u64, u32, FixedState> = HashMap::default();
+        let (names, leaves) = (self.names.clone(), self.leaves);
+        let mut planner = Planner::new(bodies, names, leaves, self.warmup, self.seed);
         let read = requests.map_while(move |request| {
             request.map_err(|error| *fault.borrow_mut() = Some(error)).ok()
         });
-        Ok((0..).zip(read).map(move |(nth, request)| {
-            let turn = request.session.map_or(0, |session| {
-                let turns = turns.entry(session).or_default();
-                *turns += 1;
-                *turns - 1
-            });
-            let leaves = leaves.filter(|(share, _)| rng.unit() < *share);
-            Planned {
-                at: request.at,
-                // What is not going to be sent needs no body.
-                body: if pulse.is_stopping() {
-                    bytes::Bytes::new()
-                } else {
-                    bodies.body(nth, &request)
-                },
-                // Every name was looked at before the run.
-                headers: names.of(&request).unwrap_or_default(),
-                leaves_after: leaves.map(|(_, pause)| pause.draw(&mut rng)),
-                is_warmup: nth < warmup,
-                session: request.session,
-                turn,
-                delay: request.delay,
-                class: request.class.clone(),
-                tenant: request.tenant.clone(),
-                prompt_tokens: Some(request.prompt.0),
-                output_tokens: Some(request.output.0),
-            }
-        }))
+        Ok((0..)
+            .zip(read)
+            .map(move |(nth, request)| planner.planned(nth, &request, !pulse.is_stopping())))
     }
 }
 
 impl Names {
-    fn of(&self, request: &TraceRequest) -> Result<HeaderMap, WorkloadError> {
+    /// The headers that say a request's names, once each is known to be one that can be sent.
+    pub(crate) fn of(&self, request: &TraceRequest) -> Result<HeaderMap, WorkloadError> {
         let mut headers = HeaderMap::new();
         let named = [(&self.class, &request.class), (&self.tenant, &request.tenant)];
         for (header, name) in named {

@@ -15,6 +15,9 @@ pub(super) const KIND: &str = "forebay drill report";
 /// What that of a report of live results says.
 pub(super) const KIND_LIVE: &str = "forebay live report";
 
+/// What that of a live drill says, whose folder holds its runs and is never replaced.
+pub(super) const KIND_DRILL: &str = "forebay live drill";
+
 /// Why a report could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {

@@ -39,6 +39,15 @@ pub(super) fn section(id: &str, title: &str, body: &str) -> String {
     )
 }
 
+/// A section within a section.
+pub(super) fn subsection(id: &str, title: &str, body: &str) -> String {
+    let title = Escaped(title);
+    format!(
+        "<section id=\"{id}\" aria-labelledby=\"{id}-h\">\n<h3 \
+         id=\"{id}-h\">{title}</h3>\n{body}</section>\n"
+    )
+}
+
 /// The hashes of files, as a table.
 pub(super) fn hashes<'f>(
     caption: &str,

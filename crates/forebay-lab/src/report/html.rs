@@ -42,8 +42,8 @@ impl Table {
             let _ = write!(html, "<th scope=\"col\"{class}>{}</th>", Escaped(cell));
         }
         html.push_str("</tr></thead>\n<tbody>\n");
-        // Rows of one number of workers belong together.
-        let grouped = self.head.first().is_some_and(|head| head == "N");
+        // Rows of one number of workers, or of one cell, belong together.
+        let grouped = self.head.first().is_some_and(|head| head == "N" || head == "cell");
         for (nth, row) in self.rows.iter().enumerate() {
             let begins = grouped && nth > 0 && self.rows[nth - 1].first() != row.first();
             html.push_str(match (marked(row), begins) {

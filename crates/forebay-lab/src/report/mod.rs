@@ -34,7 +34,7 @@ mod verify;
 
 pub use folder::{FolderError, check};
 pub use origin::Origin;
-pub use sign_off::{Agreed, Call, Person, SignOff, SignOffError};
+pub use sign_off::{Agreed, Call, Person, SignOff, SignOffError, SignedError, held};
 pub use verdicts::verdicts_json;
 pub use verify::{Verified, VerifyError, verify};
 

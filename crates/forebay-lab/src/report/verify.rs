@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::folder::{KIND, KIND_LIVE, MARKER};
+use super::folder::{KIND, KIND_DRILL, KIND_LIVE, MARKER};
 use crate::drill::digest;
 
 /// What a folder came to.
@@ -49,7 +49,7 @@ impl Verified {
 pub enum VerifyError {
     /// It is no report.
     #[error(
-        "{}: {what}\nhint: name a folder that `forebay report`, or `forebay drill --out`, wrote",
+        "{}: {what}\nhint: name a folder that `forebay report` or `forebay drill` wrote",
         .folder.display()
     )]
     NoReport {
@@ -91,11 +91,11 @@ pub fn verify(folder: &Path) -> Result<Verified, VerifyError> {
     })?;
     let manifest: Manifest = serde_json::from_slice(&text)
         .map_err(|error| no_report(format!("its {MARKER} is no manifest: {error}")))?;
-    if manifest.kind != KIND && manifest.kind != KIND_LIVE {
+    if ![KIND, KIND_LIVE, KIND_DRILL].contains(&manifest.kind.as_str()) {
         return Err(no_report(format!("its {MARKER} is of another kind")));
     }
-    // A name with a folder in it is none of ours, and might lead anywhere.
-    if let Some(odd) = manifest.files.iter().find(|file| !is_plain(&file.name)) {
+    // A name that leads out of the folder is none of ours.
+    if let Some(odd) = manifest.files.iter().find(|file| !is_within(&file.name)) {
         return Err(no_report(format!("its {MARKER} names {:?}", odd.name)));
     }
     let seal = digest::of_bytes(&text);
@@ -108,9 +108,12 @@ pub fn verify(folder: &Path) -> Result<Verified, VerifyError> {
             Err(said) if said.kind() == io::ErrorKind::NotFound => {
                 verified.missing.push(file.name.clone());
             }
-            // What is a folder now is no longer the file that it was.
+            // What is a folder now is no longer the file that it was, and the other way round.
             Err(said) if said.kind() == io::ErrorKind::IsADirectory => {
                 verified.changed.push(file.name.clone());
+            }
+            Err(said) if said.kind() == io::ErrorKind::NotADirectory => {
+                verified.missing.push(file.name.clone());
             }
             Err(said) => return Err(VerifyError::Unreadable { path, said }),
         }
@@ -120,18 +123,31 @@ pub fn verify(folder: &Path) -> Result<Verified, VerifyError> {
     Ok(verified)
 }
 
-fn is_plain(name: &str) -> bool {
-    !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\'])
+fn is_within(name: &str) -> bool {
+    let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
+    name.split('/').all(is_plain) && !name.contains('\\')
 }
 
-/// What lies in the folder beside its manifest and the files that it names.
+/// What lies in the folder beside its manifest and the files that it names: files, and folders in
+/// which nothing is named.
 fn others(folder: &Path, known: &BTreeSet<&str>) -> Result<Vec<String>, VerifyError> {
-    let unreadable = |said| VerifyError::Unreadable { path: folder.to_owned(), said };
     let mut others = Vec::new();
-    for entry in fs::read_dir(folder).map_err(unreadable)? {
-        let name = entry.map_err(unreadable)?.file_name().to_string_lossy().into_owned();
-        if name != MARKER && !known.contains(name.as_str()) {
-            others.push(name);
+    let mut folders = vec![String::new()];
+    while let Some(within) = folders.pop() {
+        let at = folder.join(&within);
+        let unreadable = |said| VerifyError::Unreadable { path: at.clone(), said };
+        for entry in fs::read_dir(&at).map_err(unreadable)? {
+            let entry = entry.map_err(unreadable)?;
+            let name = format!("{within}{}", entry.file_name().to_string_lossy());
+            // A link is not followed: it is no file that was written here.
+            let is_folder = entry.file_type().map_err(unreadable)?.is_dir();
+            let below = format!("{name}/");
+            let is_known = known.range(below.as_str()..).next();
+            if is_folder && is_known.is_some_and(|next| next.starts_with(&below)) {
+                folders.push(below);
+            } else if name != MARKER && !known.contains(name.as_str()) {
+                others.push(name);
+            }
         }
     }
     others.sort();

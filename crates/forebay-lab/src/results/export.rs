@@ -5,12 +5,15 @@
 //! the moment a request was due, which is written as the credit's and as the start: what `AIPerf`
 //! would count from the send is shorter by the lag.
 
+mod line;
+
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use forebay_core::Span;
 use serde_json::{Map, Value, json};
 
+use self::line::{Details, Line};
 use super::{About, Attempt, Outcome, Row};
 
 /// The version of `AIPerf`'s summary that is written.
@@ -48,7 +51,7 @@ impl Export {
         if !row.is_warmup {
             self.count(row, last, &metrics);
         }
-        let line = line(row, last, &metrics, started_unix_ms);
+        let line = Line::new(row, last, metrics, started_unix_ms);
         serde_json::to_writer(&mut *to, &line)?;
         to.write_all(b"\n")
     }
@@ -97,7 +100,7 @@ impl Export {
             one("error_request_count", "requests", failed as f64);
         }
         let errors = self.errors.iter().map(|((code, kind), count)| {
-            json!({"error_details": details(*code, kind, None), "count": count})
+            json!({"error_details": Details::new(*code, kind, None), "count": count})
         });
         put("error_summary", errors.collect());
         put("was_cancelled", json!(about.was_interrupted));
@@ -121,56 +124,6 @@ fn metrics(row: &Row, last: &Attempt) -> [Option<f64>; TAGS.len()] {
         prompt.map(|tokens| tokens as f64),
         itl.filter(|it| *it > 0.0).map(|it| 1e3 / it),
     ]
-}
-
-fn line(
-    row: &Row,
-    last: &Attempt,
-    metrics: &[Option<f64>; TAGS.len()],
-    started_unix_ms: u64,
-) -> Value {
-    let wall = |span: Span| started_unix_ms.saturating_mul(1_000_000).saturating_add(span.0);
-    let mut metadata = json!({
-        "session_num": row.session.unwrap_or(row.request),
-        "x_request_id": row.request.to_string(),
-        "turn_index": row.turn,
-        "credit_issued_ns": wall(row.scheduled),
-        "request_start_ns": wall(row.scheduled),
-        "request_end_ns": wall(last.end),
-        "worker_id": "forebay",
-        "record_processor_id": "forebay",
-        "benchmark_phase": if row.is_warmup { "warmup" } else { "profiling" },
-        "was_cancelled": row.outcome == Outcome::Cancelled,
-    });
-    if let Some(first_byte) = last.first_byte {
-        metadata["request_ack_ns"] = json!(wall(first_byte));
-    }
-    let known = TAGS.iter().zip(metrics).filter_map(|((tag, unit), value)| {
-        let value = (*value)?;
-        // Counts are whole numbers there.
-        let value = if *unit == "tokens" { json!(value as u64) } else { json!(value) };
-        Some(((*tag).to_owned(), json!({"value": value, "unit": unit})))
-    });
-    let mut tags: Map<String, Value> = known.collect();
-    if row.outcome == Outcome::Completed && last.chunks.len() > 1 {
-        let gap = |pair: &[Span]| (pair[1] - pair[0]).0 as f64 / 1e6;
-        let gaps: Vec<f64> = last.chunks.windows(2).map(gap).collect();
-        tags.insert("inter_chunk_latency".into(), json!({"value": gaps, "unit": "ms"}));
-    }
-    let mut line = json!({"metadata": metadata, "metrics": tags});
-    if row.outcome != Outcome::Completed {
-        line["error"] =
-            details(last.status.unwrap_or(0), row.outcome.name(), last.error.as_deref());
-    }
-    line
-}
-
-fn details(code: u16, kind: &str, message: Option<&str>) -> Value {
-    let mut details = json!({"type": kind, "message": message.unwrap_or(kind)});
-    if code > 0 {
-        details["code"] = json!(code);
-    }
-    details
 }
 
 /// Mean, deviation, range and percentiles of some values; linear between ranks, as there.

@@ -33,7 +33,7 @@ pub use folder::{
 };
 pub use gather::{GROUPS_MAX, OTHERS};
 pub use quantiles::Quantiles;
-pub use read::{DOCUMENT_BYTES_MAX, open};
+pub use read::{DOCUMENT_BYTES_MAX, files, open};
 pub use row::{Attempt, Fault, Outcome, Row, Usage};
 pub use summary::{CompletedOnly, Conservation, Counts, Group, RetryAfter, Summary, TokenFigures};
 

@@ -13,6 +13,7 @@
 //! (`prometheus/v1`).
 
 mod burn;
+mod held;
 mod openslo;
 mod query;
 mod sloth;
@@ -28,6 +29,7 @@ use forebay_service::reader::Gathered;
 use forebay_service::{Fault, Faults};
 
 pub use burn::Burn;
+pub use held::{Held, HeldError};
 
 /// The window of a budget where a file says none, in days: both formats call it the usual one.
 pub const WINDOW_DAYS: f64 = 30.0;

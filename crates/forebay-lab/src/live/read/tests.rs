@@ -2,8 +2,15 @@
 
 use std::path::Path;
 
+use forebay_core::Span;
+
 use crate::live::Design;
 use crate::live::design::Cell;
+use crate::load::Http;
+use crate::simulate::Client;
+
+/// The header that says a class where none is named, and the variable of the key.
+const CLASS_AND_KEY: (&str, Option<&str>) = ("x-forebay-class", Some("KEY"));
 
 fn told(text: &str) -> Vec<String> {
     match Design::parse(Path::new("drill.toml"), text) {
@@ -111,4 +118,56 @@ fn what_belongs_together_must_come_together() {
     let alone = format!("{LOAD}[[arm]]\nname = \"a\"\ncommand = [\"x\", \"{{worker_url}}\"]\n");
     assert!(told(&alone)[0].contains("there are no `[engines]`"));
     assert!(told("x = 1\n").iter().any(|fault| fault.contains("no key `x`")));
+}
+
+#[test]
+fn how_requests_are_sent_is_said_as_for_a_load() {
+    let text = format!(
+        "{LOAD}http = \"2\"\nca_file = \"ca.pem\"\nstream = false\nplain = true\n\
+         max_completion_tokens = true\nextra_body = '{{\"top_k\": 1}}'\n\
+         headers = [\"x-lane: fast\"]\nkey_env = \"KEY\"\ntenant_header = \"x-tenant\"\n\
+         tenant_keys = [\"light=LIGHT_KEY\"]\ncancel_share = 0.1\n\
+         cancel_after = \"exponential:2\"\nretry = \"retry-after\"\nretry_budget = 0.2\n\
+         in_flight_max = 9\nlag_ms_max = 50\n[[arm]]\nname = \"a\"\nurl = \"https://a\"\n\
+         key_env = \"OTHER\"\nheaders = [\"x-arm: a\"]\n"
+    );
+    let design = Design::parse(Path::new("d/drill.toml"), &text).unwrap();
+    let sending = &design.load.sending;
+    assert_eq!(sending.http, Http::Two);
+    assert_eq!(sending.ca_file.as_deref(), Some(Path::new("d/ca.pem")));
+    let ask = sending.ask("m");
+    assert_eq!((ask.model.as_str(), ask.stream, ask.is_plain), ("m", false, true));
+    assert!(ask.bounds_completion && ask.extra.contains_key("top_k"));
+    assert_eq!(sending.headers["x-lane"], "fast");
+    assert_eq!((sending.class_header.as_str(), sending.key_env.as_deref()), CLASS_AND_KEY);
+    assert_eq!(sending.tenant_header.as_ref().unwrap(), "x-tenant");
+    assert_eq!(sending.tenant_keys, [("light".to_owned(), "LIGHT_KEY".to_owned())]);
+    assert_eq!(sending.leaves.unwrap().0.to_bits(), 0.1_f64.to_bits());
+    assert_eq!((sending.retry.client, sending.retry.budget), (Client::RetryAfter, Some(0.2)));
+    assert_eq!((sending.in_flight_max, sending.lag_max), (9, Span::millis(50)));
+    let arm = &design.arms[0];
+    assert_eq!(
+        (arm.key_env.as_deref(), &arm.headers["x-arm"]),
+        (Some("OTHER"), &"a".parse().unwrap())
+    );
+}
+
+#[test]
+fn what_can_not_be_sent_is_told_and_no_secret_is_repeated() {
+    let faults = told(&format!(
+        "{LOAD}http = \"3\"\nheaders = [\"authorization: Bearer s3cret\"]\n\
+         extra_body = \"[1]\"\ncancel_share = 0.1\ntenant_keys = [\"light\"]\n\
+         class_header = \"a b\"\n[[arm]]\nname = \"a\"\nurl = \"http://a\"\n"
+    ));
+    for what in [
+        "4: there is no HTTP \"3\"",
+        "5: a header can't be sent: it looks like a secret",
+        "6: ",
+        "7: clients that go away need both",
+        "8: a tenant's key names no tenant",
+        "9: \"a b\" is no name of a header",
+    ] {
+        assert!(faults.iter().any(|fault| fault.starts_with(what)), "{what} is not in {faults:#?}");
+    }
+    assert!(!faults.iter().any(|fault| fault.contains("s3cret")), "{faults:#?}");
 }

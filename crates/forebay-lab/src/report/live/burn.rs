@@ -9,7 +9,7 @@ use crate::slo::{Burn, Latency, Objective, WINDOW_DAYS};
 /// A sentence for each objective; without any, one for the share of good requests that the
 /// criteria ask for.
 pub(super) fn sentences(live: &Live<'_>, nth: usize, arm: &ArmFigures) -> Vec<String> {
-    let Some(objectives) = live.objectives else {
+    let Some(objectives) = &live.held.objectives else {
         return of_criteria(live, arm).into_iter().collect();
     };
     let of = |objective: &Objective| {
@@ -32,7 +32,7 @@ pub(super) fn sentences(live: &Live<'_>, nth: usize, arm: &ArmFigures) -> Vec<St
 /// The budget that the criteria leave on the share of good or of completed requests.
 fn of_criteria(live: &Live<'_>, arm: &ArmFigures) -> Option<String> {
     let least = |measure: Measure| {
-        let mut all = live.criteria.list().iter();
+        let mut all = live.held.criteria.list().iter();
         let is_it = |it: &&Criterion| it.class.is_none() && it.measure == measure;
         all.find(is_it).map(|criterion| criterion.limit)
     };

@@ -9,12 +9,14 @@ use crate::compare::comparison::{
     ArmFigures, Blocks, Buckets, Contrast, Difference, Estimate, Finding, Group, LatencyFigures,
     Part, Quantiles, RunSeen, SCHEMA, Wasted, Who, Word,
 };
-use crate::compare::{Arm, Block, Comparison};
+use crate::compare::{Arm, Block, Comparison, ServerCount};
 use crate::drill::criteria::Criteria;
 use crate::drill::notation::{duration_ms, percent};
 use crate::drill::verdict::Outcome as Verdict;
+use crate::live::simulated;
 use crate::report::{Origin, SignOff};
 use crate::results::{About, Attempt, Generator, Outcome, Results, Row, Run};
+use crate::slo::Held;
 
 /// Requests of a run.
 const REQUESTS: u64 = 600;
@@ -23,10 +25,11 @@ const REQUESTS: u64 = 600;
 pub(super) struct Stage {
     pub(super) comparison: Comparison,
     pub(super) arms: Vec<Arm>,
-    pub(super) criteria: Criteria,
+    pub(super) held: Held,
     pub(super) sign_off: SignOff,
     pub(super) origin: Origin,
-    pub(super) counted: BTreeMap<String, u64>,
+    pub(super) counted: BTreeMap<String, ServerCount>,
+    pub(super) simulated: BTreeMap<String, simulated::Figures>,
 }
 
 impl Stage {
@@ -37,18 +40,21 @@ impl Stage {
         let criteria = Criteria::parse("criteria.toml".as_ref(), criteria).unwrap();
         let sign_off = "service = \"Chat\"\ndecision = \"Open it\"\n[[decides]]\nrole = \"owner\"\n\
                         [[agreed]]\nrefused_share_max = 0.01\n";
+        let refused = rows(&arms[1]).iter().filter(|row| row.outcome == Outcome::Refused).count();
+        let counted = ServerCount { refused: refused as u64, agrees: None };
         let words = ["forebay", "report", "calm", "bursts", "--out", "report"];
         Self {
             comparison: comparison(&arms, &criteria),
             arms,
-            criteria,
+            held: Held { criteria, objectives: None, file: None },
             sign_off: SignOff::parse("sign-off.toml".as_ref(), sign_off).unwrap(),
             origin: Origin {
                 words: words.map(str::to_owned).to_vec(),
                 version: "forebay 0.1.0".to_owned(),
                 inputs: vec![("calm/requests.jsonl".to_owned(), "00ff".to_owned())],
             },
-            counted: BTreeMap::from([("bursts".to_owned(), 84)]),
+            counted: BTreeMap::from([("bursts".to_owned(), counted)]),
+            simulated: BTreeMap::new(),
         }
     }
 
@@ -56,10 +62,12 @@ impl Stage {
         super::Live {
             comparison: &self.comparison,
             arms: &self.arms,
-            criteria: &self.criteria,
+            held: &self.held,
             sign_off: Some(&self.sign_off),
-            objectives: None,
             counted_by_server: &self.counted,
+            simulated: &self.simulated,
+            notes: &[],
+            is_stopped: false,
             origin: &self.origin,
         }
     }

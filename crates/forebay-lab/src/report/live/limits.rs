@@ -12,7 +12,7 @@ const BLOCKS_FEW: usize = 6;
 
 /// A sentence for each limit, those of these inputs first.
 pub(super) fn sentences(live: &Live<'_>) -> Vec<String> {
-    let mut all = Vec::new();
+    let mut all = live.notes.to_vec();
     of_runs(live, &mut all);
     of_blocks(live, &mut all);
     all.extend(live.comparison.notes.iter().cloned());
@@ -99,7 +99,8 @@ fn of_runs(live: &Live<'_>, all: &mut Vec<String>) {
 
 fn of_blocks(live: &Live<'_>, all: &mut Vec<String>) {
     for arm in &live.comparison.arms {
-        if arm.blocks.count > 0 && (arm.blocks.count < BLOCKS_FEW || arm.blocks.is_cut) {
+        // That one run was cut is among the notes of the comparison.
+        if (1..BLOCKS_FEW).contains(&arm.blocks.count) && !arm.blocks.is_cut {
             all.push(format!(
                 "{}: {} show little of the spread between days; intervals are no wider than what \
                  they saw.",

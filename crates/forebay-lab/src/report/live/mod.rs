@@ -20,24 +20,26 @@ use super::figures::Figure;
 use super::folder::{self, FolderError, KIND_LIVE};
 use super::{Origin, SignOff, hashes};
 use crate::compare::comparison::ArmFigures;
-use crate::compare::{Arm, Comparison};
-use crate::drill::criteria::Criteria;
+use crate::compare::{Arm, Comparison, ServerCount};
+use crate::drill::notation::listed;
+use crate::drill::verdict::Outcome;
+use crate::live::simulated;
 use crate::results::{Results, Row, Run};
-use crate::slo::Objectives;
+use crate::slo::Held;
 
+mod beside;
 mod burn;
+pub mod drill;
 mod figures;
 #[cfg(test)]
 mod fixture;
 mod limits;
 mod page;
-mod read;
 mod sections;
+mod server;
 mod summary;
 #[cfg(test)]
 mod tests;
-
-pub use read::{arms, run};
 
 /// What a report of live results is made of.
 #[derive(Clone, Copy, Debug)]
@@ -47,13 +49,17 @@ pub struct Live<'a> {
     /// The arms with their runs, in the same order.
     pub arms: &'a [Arm],
     /// What the arms were held to.
-    pub criteria: &'a Criteria,
+    pub held: &'a Held,
     /// Who decides, if anybody said.
     pub sign_off: Option<&'a SignOff>,
-    /// Objectives that somebody had already, if the criteria came from such a file.
-    pub objectives: Option<&'a Objectives>,
     /// How many attempts the server itself counts as refused, by the label of the arm.
-    pub counted_by_server: &'a BTreeMap<String, u64>,
+    pub counted_by_server: &'a BTreeMap<String, ServerCount>,
+    /// What the same requests came to in a simulation, by the label of the arm.
+    pub simulated: &'a BTreeMap<String, simulated::Figures>,
+    /// What else limits what it shows, a sentence each.
+    pub notes: &'a [String],
+    /// The drill was stopped before its end, so that nothing is GO.
+    pub is_stopped: bool,
     /// The command and what it read.
     pub origin: &'a Origin,
 }
@@ -62,6 +68,35 @@ impl<'a> Live<'a> {
     /// The arm under test: the last.
     fn tested(&self) -> Option<&'a ArmFigures> {
         self.comparison.arms.last()
+    }
+
+    /// The verdict: that on the arm under test, where no server contradicts its clients, and where
+    /// nobody stopped before the end.
+    pub fn outcome(&self) -> Outcome {
+        let outcome = self.comparison.outcome();
+        let is_open = self.is_stopped && outcome == Outcome::Go;
+        if is_open || self.contradiction().is_some() { Outcome::Inconclusive } else { outcome }
+    }
+
+    /// Why no verdict holds, where servers counted other refusals than their clients saw.
+    pub fn contradiction(&self) -> Option<String> {
+        let arms = self.comparison.arms.iter();
+        let contradicted = arms.filter(|arm| server::agrees(self, arm) == Some(false));
+        let labels: Vec<&str> = contradicted.map(|arm| arm.label.as_str()).collect();
+        (!labels.is_empty()).then(|| {
+            format!(
+                "the server of {} counted other refusals than its clients saw, so no verdict holds",
+                listed(&labels)
+            )
+        })
+    }
+
+    /// Why the verdict is what it is.
+    fn reason(&self) -> String {
+        let tested = || self.tested().map_or(String::new(), |arm| arm.reason.clone());
+        let stopped = self.is_stopped && self.comparison.outcome() == Outcome::Go;
+        let stopped = stopped.then(|| "it was stopped before its end".to_owned());
+        self.contradiction().or(stopped).unwrap_or_else(tested)
     }
 
     /// The runs of an arm with every request, those that may be used.
@@ -93,7 +128,7 @@ pub fn files(live: &Live<'_>) -> BTreeMap<String, String> {
     let comparison = serde_json::to_string_pretty(live.comparison);
     let comparison = comparison.expect("strings and numbers are always JSON") + "\n";
     files.insert("comparison.json".to_owned(), comparison);
-    files.insert("criteria.toml".to_owned(), live.criteria.canonical());
+    files.insert("criteria.toml".to_owned(), live.held.criteria.canonical());
     let raw = hashes(&files);
     let figures: Vec<Figure> = figures::all(live);
     for figure in &figures {
@@ -118,10 +153,10 @@ fn manifest(live: &Live<'_>, files: &[(String, String)]) -> String {
         .collect();
     let manifest = json!({
         "kind": KIND_LIVE,
-        "outcome": live.comparison.outcome().name(),
-        "exit_code": live.comparison.exit_code(),
+        "outcome": live.outcome().name(),
+        "exit_code": live.outcome().exit_code(),
         "verdicts": verdicts,
-        "criteria_sha256": live.criteria.hash(),
+        "criteria_sha256": live.held.criteria.hash(),
         "service": live.sign_off.map(|sign_off| sign_off.service.as_str()),
         "version": live.origin.version,
         "command": live.origin.command(),

@@ -5,9 +5,11 @@ use std::fmt::Write as _;
 use super::Live;
 use crate::compare::comparison::LatencyFigures;
 use crate::drill::notation::{aligned_ms, counted, percent, three_digits};
+use crate::report::Origin;
 use crate::report::escape::Escaped;
 use crate::report::frame::{command, hashes, narrow, sentence_case};
 use crate::report::html::{Table, list, paragraph};
+use crate::slo::Held;
 
 /// The verdict on each arm, and what to take home.
 pub(super) fn verdicts(live: &Live<'_>) -> String {
@@ -22,11 +24,13 @@ pub(super) fn verdicts(live: &Live<'_>) -> String {
         table.row([format!("{}{tested}", arm.label), outcome, sentence_case(&arm.reason)]);
     }
     let marked = |row: &[String]| row[0].ends_with("(under test)");
-    table.html(&marked) + &list(&live.comparison.summary)
+    let contradiction = live.contradiction();
+    let contradiction = contradiction.map_or(String::new(), |it| paragraph(&sentence_case(&it)));
+    contradiction + &table.html(&marked) + &list(&live.comparison.summary)
 }
 
-/// How each criterion fared, and the hash of all.
-pub(super) fn criteria(live: &Live<'_>) -> String {
+/// How each criterion fared.
+pub(super) fn findings(live: &Live<'_>) -> String {
     let mut table = Table::new(
         "Each criterion as it was written down, and what was seen of it over all offered.",
         &["criterion", "arm", "state", "seen", "more blocks needed"],
@@ -43,8 +47,13 @@ pub(super) fn criteria(live: &Live<'_>) -> String {
             ]);
         }
     }
-    let mut html = table.html(&|row| row[2] == "fails");
-    if let Some(objectives) = live.objectives {
+    table.html(&|row| row[2] == "fails")
+}
+
+/// The criteria as they were written down, and their hash.
+pub(super) fn written(held: &Held) -> String {
+    let mut html = String::new();
+    if let Some(objectives) = &held.objectives {
         html.push_str(&paragraph(
             "The criteria were made from a file of objectives. Not taken over from it:",
         ));
@@ -54,8 +63,8 @@ pub(super) fn criteria(live: &Live<'_>) -> String {
         html,
         "<pre><code>{}</code></pre>\n<p class=\"hash\">SHA-256 of the criteria in canonical form: \
          <code>{}</code></p>\n",
-        Escaped(&live.criteria.canonical()),
-        live.criteria.hash()
+        Escaped(&held.criteria.canonical()),
+        held.criteria.hash()
     );
     html
 }
@@ -126,36 +135,37 @@ pub(super) fn cost(live: &Live<'_>) -> String {
     table.html(&|_| false) + &if recovered.is_empty() { String::new() } else { list(&recovered) }
 }
 
-/// Refusals as the server counts them beside what clients saw; `None` where nobody asked it.
-pub(super) fn server(live: &Live<'_>) -> Option<String> {
-    let mut table = Table::new(
-        "Attempts refused, as counted on both sides. They must be equal: else something between \
-         the two refuses, or retries.",
-        &["arm", "by the server", "seen by clients", "equal"],
+/// What each run was.
+pub(super) fn runs(live: &Live<'_>) -> String {
+    let mut runs = Table::new(
+        "Equal plans offered the same requests at the same moments.",
+        &["run", "arm", "measured by", "target", "model", "offered", "seed", "plan", "repeat"],
     );
-    for arm in &live.comparison.arms {
-        let Some(counted) = live.counted_by_server.get(&arm.label) else { continue };
-        let seen = arm.wasted.map(|wasted| wasted.refused_attempts);
-        let equal = match seen {
-            Some(seen) if seen == *counted => "yes",
-            Some(_) => "no",
-            None => "unknown",
-        };
-        table.row([
-            arm.label.clone(),
-            counted.to_string(),
-            seen.map_or("–".to_owned(), |seen| seen.to_string()),
-            equal.to_owned(),
-        ]);
+    for arm in live.arms {
+        for block in &arm.runs {
+            let about = block.results.about();
+            let plan = about.plan.as_deref().map_or("–", |plan| plan.get(..12).unwrap_or(plan));
+            runs.row([
+                block.from.clone(),
+                arm.label.clone(),
+                about.tool.clone(),
+                about.targets.join(", "),
+                about.model.clone(),
+                about.workload.clone(),
+                about.seed.to_string(),
+                plan.to_owned(),
+                about.repeat.clone(),
+            ]);
+        }
     }
-    (!table.rows.is_empty()).then(|| narrow(&table))
+    runs.html(&|_| false)
 }
 
 /// What the generator saw of itself in each run.
 pub(super) fn generator(live: &Live<'_>) -> String {
     let mut table = Table::new(
-        "One row a run. A run whose generator was late, starved or out of sockets is INVALID, and \
-         no figure counts it.",
+        "The load generator's own health. A run whose generator was late, starved or out of \
+         sockets is INVALID, and no figure counts it.",
         &[
             "run",
             "arm",
@@ -199,42 +209,33 @@ pub(super) fn generator(live: &Live<'_>) -> String {
     if reasons.is_empty() { html } else { html + &list(&reasons) }
 }
 
-/// The command, the runs, versions, seeds and hashes.
+/// The command, versions, seeds and hashes.
 pub(super) fn repeat(live: &Live<'_>, raw: &[(String, String)]) -> String {
     let comparison = live.comparison;
-    let mut html = format!("<pre><code>{}</code></pre>\n", command(&live.origin.words));
+    let rows = [
+        ("seed of every resample", comparison.seed.to_string()),
+        ("resamples", comparison.resamples.to_string()),
+        ("confidence", percent(comparison.confidence)),
+    ];
+    repeat_of(live.origin, &rows, raw)
+}
+
+/// The same with what figures were made of in rows.
+pub(super) fn repeat_of(
+    origin: &Origin,
+    rows: &[(&str, String)],
+    raw: &[(String, String)],
+) -> String {
+    let mut html = format!("<pre><code>{}</code></pre>\n", command(&origin.words));
     let mut table = Table::new("What these figures were made of.", &["what", "value"]);
-    let mut row = |what: &str, value: String| table.row([what.to_owned(), value]);
-    row("program", live.origin.version.clone());
-    row("seed of every resample", comparison.seed.to_string());
-    row("resamples", comparison.resamples.to_string());
-    row("confidence", percent(comparison.confidence));
-    html.push_str(&narrow(&table));
-    let mut runs = Table::new(
-        "The runs. Equal plans offered the same requests at the same moments.",
-        &["run", "arm", "measured by", "target", "model", "offered", "seed", "plan", "repeat"],
-    );
-    for arm in live.arms {
-        for block in &arm.runs {
-            let about = block.results.about();
-            let plan = about.plan.as_deref().map_or("–", |plan| plan.get(..12).unwrap_or(plan));
-            runs.row([
-                block.from.clone(),
-                arm.label.clone(),
-                about.tool.clone(),
-                about.targets.join(", "),
-                about.model.clone(),
-                about.workload.clone(),
-                about.seed.to_string(),
-                plan.to_owned(),
-                about.repeat.clone(),
-            ]);
-        }
+    table.row(["program".to_owned(), origin.version.clone()]);
+    for (what, value) in rows {
+        table.row([(*what).to_owned(), value.clone()]);
     }
-    html.push_str(&runs.html(&|_| false));
+    html.push_str(&narrow(&table));
     html.push_str(&hashes(
         "SHA-256 of what was read and of the raw files beside this page.",
-        live.origin.inputs.iter().chain(raw),
+        origin.inputs.iter().chain(raw),
     ));
     html
 }

@@ -7,20 +7,20 @@ use super::{Live, burn, limits};
 use crate::drill::notation::percent;
 use crate::report::escape::plain;
 use crate::report::frame::sentence_case;
-use crate::report::sign_off;
+use crate::report::{Origin, sign_off};
+use crate::slo::Held;
 
 /// What else than the file's own limits is told in a ticket.
-const LIMITS_MAX: usize = 3;
+pub(super) const LIMITS_MAX: usize = 3;
 
 /// The summary.
 pub(super) fn markdown(live: &Live<'_>) -> String {
     let comparison = live.comparison;
-    let reason = live.tested().map_or("", |arm| arm.reason.as_str());
     let mut text = format!(
         "# {}: {}\n\n{}\n",
-        comparison.outcome(),
+        live.outcome(),
         plain(&claim(live)),
-        plain(&sentence_case(reason))
+        plain(&sentence_case(&live.reason()))
     );
     for sentence in &comparison.summary {
         let _ = write!(text, "\n{}\n", plain(sentence));
@@ -63,7 +63,7 @@ pub(super) fn markdown(live: &Live<'_>) -> String {
             let _ = write!(text, "\nBudget of errors, {}: {}.\n", plain(&arm.label), plain(&said));
         }
     }
-    let _ = write!(text, "\n## Criteria\n\n```toml\n{}```\n", live.criteria.canonical());
+    let _ = write!(text, "\n## Criteria\n\n```toml\n{}```\n", live.held.criteria.canonical());
     if let Some(sign_off) = live.sign_off {
         let _ = write!(text, "\n## Sign-off\n\n{}", sign_off::markdown(sign_off));
     }
@@ -71,15 +71,20 @@ pub(super) fn markdown(live: &Live<'_>) -> String {
     for sentence in limits::sentences(live).iter().take(LIMITS_MAX) {
         let _ = writeln!(text, "- {}", plain(sentence));
     }
-    text.push_str("\nThe whole list, all figures and the hash of each file are in the report.\n");
-    let _ = write!(
-        text,
-        "\n## Where it comes from\n\n`{}`, {}\n\n- criteria: `{}`\n",
-        live.origin.command().replace('`', "'"),
-        live.origin.version,
-        live.criteria.hash()
+    text.push_str(&origin(live.origin, live.held));
+    text
+}
+
+/// Where it comes from: the command, and the hashes of all that was read.
+pub(super) fn origin(origin: &Origin, held: &Held) -> String {
+    let mut text = format!(
+        "\nThe whole list, all figures and the hash of each file are in the report.\n\n\
+         ## Where it comes from\n\n`{}`, {}\n\n- criteria: `{}`\n",
+        origin.command().replace('`', "'"),
+        origin.version,
+        held.criteria.hash()
     );
-    for (name, hash) in &live.origin.inputs {
+    for (name, hash) in &origin.inputs {
         let _ = writeln!(text, "- {}: `{hash}`", plain(name));
     }
     text
@@ -110,6 +115,7 @@ fn figures(live: &Live<'_>, text: &mut String) {
     }
 }
 
-fn cell(text: &str) -> String {
+/// Text as a cell of a table.
+pub(super) fn cell(text: &str) -> String {
     plain(text).replace('|', "\\|")
 }

@@ -25,6 +25,7 @@
 //! one has signed the other.
 
 mod block;
+mod held;
 #[cfg(test)]
 mod tests;
 
@@ -38,6 +39,7 @@ use crate::drill::criteria::{Criteria, Measure};
 use crate::drill::notation::percent;
 
 pub(super) use block::{html, markdown};
+pub use held::{SignedError, held};
 
 const REFUSED: Key = Key::number("agreed", "refused_share_max", (0.0, 1.0))
     .or_none("nothing is agreed, so leave the table out");

@@ -25,39 +25,62 @@ pub const DOCUMENT_BYTES_MAX: u64 = 1 << 30;
 const KNOWN: &str = "name the folder or file of a run of forebay load, AIPerf (0.8 to 0.13), \
                      guidellm (benchmarks.json) or vllm bench serve (--save-result)";
 
+/// What a run is read from.
+enum Source {
+    /// Rows of ours.
+    Own(PathBuf),
+    /// Rows of `AIPerf`.
+    Aiperf(PathBuf),
+    /// One JSON object, and the place of a benchmark in it, from 0.
+    Document(PathBuf, Option<usize>),
+}
+
 /// Reads a run: a folder or a file. Of a file with several benchmarks one is named by `#` and its
 /// place, from 1: `benchmarks.json#2`.
 pub fn open(named: &Path) -> Result<Results, ResultsError> {
-    let (path, place) = selected(named);
-    let path = path.as_path();
-    let there = fs::metadata(path).map_err(ResultsError::unreadable(path))?;
-    if there.is_dir() {
-        return open_folder(path);
-    }
-    match first_object(path) {
-        Some(line) if line.get("scheduled_us").is_some() => own::open(path),
-        Some(line) if line.get("metadata").is_some_and(Value::is_object) => {
-            if line.get("benchmarks").is_some() {
-                document(path, place)
-            } else {
-                aiperf::open(path)
-            }
-        }
-        Some(_) | None => document(path, place),
+    match source(named)? {
+        Source::Own(rows) => own::open(&rows),
+        Source::Aiperf(rows) => aiperf::open(&rows),
+        Source::Document(path, place) => document(&path, place),
     }
 }
 
-fn open_folder(folder: &Path) -> Result<Results, ResultsError> {
-    let has = |name: &str| folder.join(name).is_file();
-    if has(ROWS_FILE) {
-        own::open(&folder.join(ROWS_FILE))
-    } else if has(AIPERF_ROWS_FILE) {
-        aiperf::open(&folder.join(AIPERF_ROWS_FILE))
-    } else if has(AIPERF_SUMMARY_FILE) {
-        document(&folder.join(AIPERF_SUMMARY_FILE), None)
-    } else {
-        Err(ResultsError::of(folder, "holds no results of a run that is known", KNOWN))
+/// The files that [`open`] reads of a run, for their hashes.
+pub fn files(named: &Path) -> Result<Vec<PathBuf>, ResultsError> {
+    let (first, other) = match source(named)? {
+        Source::Own(rows) => (rows, SUMMARY_FILE),
+        Source::Aiperf(rows) => (rows, AIPERF_SUMMARY_FILE),
+        // The summary of a run of ours leads to its rows.
+        Source::Document(path, _) if path.ends_with(SUMMARY_FILE) => (path, ROWS_FILE),
+        Source::Document(path, _) => return Ok(vec![path]),
+    };
+    let other = first.with_file_name(other);
+    Ok([first, other].into_iter().filter(|file| file.is_file()).collect())
+}
+
+fn source(named: &Path) -> Result<Source, ResultsError> {
+    let (path, place) = selected(named);
+    let there = fs::metadata(&path).map_err(ResultsError::unreadable(&path))?;
+    if there.is_dir() {
+        return within(&path);
     }
+    Ok(match first_object(&path) {
+        Some(line) if line.get("scheduled_us").is_some() => Source::Own(path),
+        Some(line) if line.get("metadata").is_some_and(Value::is_object) => {
+            let is_document = line.get("benchmarks").is_some();
+            if is_document { Source::Document(path, place) } else { Source::Aiperf(path) }
+        }
+        Some(_) | None => Source::Document(path, place),
+    })
+}
+
+fn within(folder: &Path) -> Result<Source, ResultsError> {
+    let has = |name: &str| Some(folder.join(name)).filter(|file| file.is_file());
+    has(ROWS_FILE)
+        .map(Source::Own)
+        .or_else(|| has(AIPERF_ROWS_FILE).map(Source::Aiperf))
+        .or_else(|| has(AIPERF_SUMMARY_FILE).map(|file| Source::Document(file, None)))
+        .ok_or_else(|| ResultsError::of(folder, "holds no results of a run that is known", KNOWN))
 }
 
 /// Reads a file that is one JSON object.

@@ -32,7 +32,10 @@ pub(super) fn figure(live: &Live<'_>) -> Option<Figure> {
         block.draw(&mut canvas, top);
         top += block.height();
     }
-    let sentences: Vec<&str> = differences.iter().map(|one| one.sentence.as_str()).collect();
+    // What stands among the verdicts already is not said again.
+    let said = |one: &&Difference| !live.comparison.summary.contains(&one.sentence);
+    let sentences: Vec<&str> =
+        differences.iter().filter(said).map(|one| one.sentence.as_str()).collect();
     let confidence = percent(live.comparison.confidence);
     Some(Figure {
         id: "differences",
@@ -40,7 +43,8 @@ pub(super) fn figure(live: &Live<'_>) -> Option<Figure> {
         caption: format!(
             "An arm's figure less the baseline's, with an interval of {confidence}. What touches \
              the line at zero may be no difference. An arrow is an interval without an end on that \
-             side: a quantile that the unserved reach is infinite. {}",
+             side: a quantile that the unserved reach is infinite. \"Better\" is how probable it is \
+             that the arm is the better one. {}",
             sentences.join(" ")
         ),
         drawing: canvas,

@@ -2,6 +2,7 @@
 
 mod differences;
 mod population;
+pub(super) mod sweep;
 mod timeline;
 mod ttft;
 mod who;
@@ -39,9 +40,14 @@ pub(super) fn all(live: &Live<'_>) -> Vec<Figure> {
     figures.into_iter().flatten().collect()
 }
 
-/// The style of the n-th arm: the last is under test.
+/// The style of the n-th arm.
 fn style(live: &Live<'_>, nth: usize) -> Style {
-    if nth + 1 == live.comparison.arms.len() {
+    style_of(nth, live.comparison.arms.len())
+}
+
+/// The style of the n-th of so many arms: the last is under test.
+fn style_of(nth: usize, arms: usize) -> Style {
+    if nth + 1 == arms {
         return Style { series: "hold", shape: Shape::Circle, tested: true };
     }
     let (series, shape) = SERIES[nth % SERIES.len()];

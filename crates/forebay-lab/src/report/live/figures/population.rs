@@ -65,7 +65,7 @@ pub(super) fn figure(live: &Live<'_>) -> Figure {
 }
 
 fn caption(live: &Live<'_>) -> String {
-    let limits = live.criteria.good();
+    let limits = live.held.criteria.good();
     let good = if limits.is_empty() {
         "No limit makes a completed request slow here, so all that were completed are good."
     } else {
