@@ -8,7 +8,10 @@ use std::time::Duration;
 use anyhow::{bail, ensure};
 use forebay_lab::capacity::{Ended, Growth, Hunt, Taken, told};
 use forebay_lab::load::arrivals::Rate;
-use forebay_lab::results::{self, Results};
+use forebay_lab::load::repeat;
+use forebay_lab::report::capacity::{Paper, write};
+use forebay_lab::report::{Growing, Origin};
+use forebay_lab::results::{self, About, Results};
 use forebay_lab::slo::Held;
 use forebay_lab::stats::search::{Bounds, Looks};
 
@@ -76,22 +79,30 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (lasts_s, settle_s) = args.seconds()?;
-    let (bounds, growth) = (args.bounds(lasts_s)?, args.growth()?);
+    let (bounds, growth) = (args.bounds(lasts_s)?, Growth::read(args.now, args.growth)?);
+    let held = Held::load(args.criteria.as_deref())?;
+    let origin = args.origin()?;
     let out = args.out();
-    let criteria = Held::load(args.criteria.as_deref())?.criteria;
-    let mut hunt = Hunt::new(bounds, criteria, args.load.seed, ERROR);
+    let growing = Growing::create(&out)?;
+    let mut hunt = Hunt::new(bounds, held.criteria.clone(), args.load.seed, ERROR);
+    let mut offered = Vec::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let ended = runtime.block_on(hunted(args, &mut hunt, (lasts_s, settle_s), &out));
-    let (ended, error) = match ended {
+    let seconds = (lasts_s, settle_s);
+    let hunted = hunted(args, &mut hunt, seconds, growing.part(), &mut offered);
+    let (ended, error) = match runtime.block_on(hunted) {
         Ok(ended) => (ended, None),
         // What was learned before is not lost.
         Err(error) => (Ended::Failed(error.to_string()), Some(error)),
     };
     let capacity = hunt.capacity(ended);
-    if error.is_none() || !capacity.trials.is_empty() {
-        print(&if args.load.json { capacity.json(growth) } else { told(&capacity, growth) })?;
-        say(&format!("runs: {}", out.display()));
+    if offered.is_empty() {
+        // Nothing was sent, so there is nothing to tell, and an older search stays.
+        return error.map_or_else(|| Ok(ExitCode::from(capacity.exit_code())), Err);
     }
+    let (held, offered, origin) = (&held, &offered, &origin);
+    let seal = write(&Paper { capacity: &capacity, growth, held, offered, origin }, growing)?;
+    print(&if args.load.json { capacity.json(growth) } else { told(&capacity, growth) })?;
+    say(&format!("report: {}\nseal: {seal}", out.join("index.html").display()));
     error.map_or_else(|| Ok(ExitCode::from(capacity.exit_code())), Err)
 }
 
@@ -99,10 +110,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 async fn hunted(
     args: &Args,
     hunt: &mut Hunt,
-    (lasts_s, settle_s): (f64, f64),
+    seconds: (f64, f64),
     out: &Path,
+    offered: &mut Vec<(&'static str, String)>,
 ) -> anyhow::Result<Ended> {
     let mut stop = pin!(load::stopped()?);
+    let (lasts_s, settle_s) = seconds;
     let (salt, mut ready, mut nth) = (args.salt(), None, 0);
     while let Some((rate, seed)) = hunt.next() {
         nth += 1;
@@ -123,6 +136,9 @@ async fn hunted(
         }
         let Some(ready) = &ready else { break };
         let summary = load.measured(offer, ready).await?;
+        if offered.is_empty() {
+            offered.extend(told_of(&summary.about, seconds, salt));
+        }
         if summary.about.was_interrupted {
             return Ok(Ended::Interrupted);
         }
@@ -151,7 +167,35 @@ async fn hunted(
     Ok(Ended::Searched)
 }
 
+/// What was offered and how, at every rate.
+fn told_of(
+    about: &About,
+    (lasts_s, settle_s): (f64, f64),
+    salt: u64,
+) -> Vec<(&'static str, String)> {
+    vec![
+        ("target", about.targets.join(", ")),
+        ("model", about.model.clone()),
+        ("first run", about.workload.clone()),
+        ("each run counts for", format!("{lasts_s} s")),
+        ("after it settled for", format!("{settle_s:.1} s")),
+        ("clients take refusals as", about.retry.clone()),
+        ("seed", about.seed.to_string()),
+        ("salt of prompts", salt.to_string()),
+    ]
+}
+
 impl Args {
+    /// The command that repeats it, without keys, and what it read.
+    fn origin(&self) -> anyhow::Result<Origin> {
+        let line = std::iter::once("forebay".to_owned()).chain(std::env::args().skip(1));
+        let files: Vec<&Path> =
+            self.criteria.iter().chain(self.load.trace.iter()).map(PathBuf::as_path).collect();
+        let origin = Origin::of(&[], &files)?;
+        let words = repeat(line).split(' ').map(str::to_owned).collect();
+        Ok(Origin { words, ..origin })
+    }
+
     fn bounds(&self, lasts_s: f64) -> anyhow::Result<Bounds> {
         ensure!(
             self.load.rate.is_none() && self.load.users.is_none() && self.load.requests.is_none(),
@@ -207,14 +251,5 @@ impl Args {
             default if default == Path::new(OUT.0) => PathBuf::from(OUT.1),
             named => named.to_owned(),
         }
-    }
-
-    fn growth(&self) -> anyhow::Result<Option<Growth>> {
-        let Some(now_per_s) = self.now else { return Ok(None) };
-        ensure!(
-            now_per_s > 0.0 && (0.0..=10.0).contains(&self.growth),
-            "--now lies above 0, and --growth from 0 to 10\nhint: 0.05 is 5 % a month"
-        );
-        Ok(Some(Growth { now_per_s, a_month: self.growth }))
     }
 }
