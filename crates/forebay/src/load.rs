@@ -66,7 +66,7 @@ pub(crate) struct Args {
 
     /// Requests of this trace
     #[arg(long, value_name = "FILE", help_heading = "Load", conflicts_with = "synth")]
-    trace: Option<PathBuf>,
+    pub(crate) trace: Option<PathBuf>,
     /// Requests of a synthetic trace: a shipped name or a file
     #[arg(long, value_name = "NAME", help_heading = "Load")]
     synth: Option<String>,

@@ -91,6 +91,7 @@ fn the_interval_holds_the_true_capacity_as_often_as_it_says() {
     let (capacity, hunts) = (20.0, 20_u32);
     let truth = truth(capacity);
     let (mut within, mut settled, mut width) = (0, 0, 0.0);
+    let mut knees = Vec::new();
     for nth in 0..hunts {
         // Rates that are tried depend on where a search begins.
         let bounds = Bounds { start: 2.0 + 0.1 * f64::from(nth), ..BOUNDS };
@@ -99,11 +100,15 @@ fn the_interval_holds_the_true_capacity_as_often_as_it_says() {
         let (low, high) = (found.answer.low, found.answer.high);
         within += u32::from(low <= truth && truth <= high);
         settled += u32::from(found.answer.is_settled && found.exit_code() == 0);
+        knees.extend(found.knee.map(|knee| knee.at / capacity));
         width += (high / low).min(10.0).ln() / f64::from(hunts);
         let runs: usize = found.trials.iter().map(|trial| trial.runs.len()).sum();
         assert!(runs <= 16, "{runs} runs");
     }
     assert!(within >= 18, "{within} of {hunts} hold {truth}");
+    // Beyond what it serves nothing more comes out.
+    let near = knees.iter().filter(|knee| (0.9..1.1).contains(*knee)).count();
+    assert!(knees.len() >= 18 && near + 1 >= knees.len(), "{knees:?}");
     assert!(settled >= 18 && width < 0.25, "{settled} settled, {width} wide");
 }
 

@@ -19,6 +19,30 @@ pub struct Growth {
     pub a_month: f64,
 }
 
+/// What is asked today and how it grows are no figures.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error(
+    "today's rate lies above 0 and growth from 0 to 10, not {now_per_s} and {a_month}\nhint: 0.05 \
+     is 5 % a month"
+)]
+pub struct GrowthError {
+    now_per_s: f64,
+    a_month: f64,
+}
+
+impl Growth {
+    /// What is asked today, where that is told, with the growth of a month.
+    pub fn read(now_per_s: Option<f64>, a_month: f64) -> Result<Option<Self>, GrowthError> {
+        let Some(now_per_s) = now_per_s else { return Ok(None) };
+        let is_figure = now_per_s > 0.0 && now_per_s.is_finite() && (0.0..=10.0).contains(&a_month);
+        if is_figure {
+            Ok(Some(Self { now_per_s, a_month }))
+        } else {
+            Err(GrowthError { now_per_s, a_month })
+        }
+    }
+}
+
 /// The capacity in a few lines.
 pub fn told(capacity: &Capacity, growth: Option<Growth>) -> String {
     let mut text = table(capacity);
@@ -50,7 +74,7 @@ fn table(capacity: &Capacity) -> String {
 }
 
 /// What is known of a rate, in a word or three.
-pub(super) fn state(trial: &Trial) -> &'static str {
+pub fn state(trial: &Trial) -> &'static str {
     match (trial.decided, trial.looks) {
         ("holds", _) => "hold",
         ("fails", _) => "fail",
@@ -61,7 +85,7 @@ pub(super) fn state(trial: &Trial) -> &'static str {
 }
 
 /// What the search came to, a sentence each.
-pub(super) fn sentences(capacity: &Capacity, growth: Option<Growth>) -> Vec<String> {
+pub fn sentences(capacity: &Capacity, growth: Option<Growth>) -> Vec<String> {
     let answer = &capacity.answer;
     let sure = percent(capacity.confidence);
     let per_s = |rate: f64| format!("{} requests a second", three_digits(rate));
@@ -102,7 +126,10 @@ pub(super) fn sentences(capacity: &Capacity, growth: Option<Growth>) -> Vec<Stri
         }
     }
     if let Some(knee) = &capacity.knee {
-        all.push(format!("knee: the median TTFT bends at {}", per_s(knee.at)));
+        all.push(format!(
+            "knee: what is completed stops growing with what is offered at {}",
+            per_s(knee.at)
+        ));
     }
     all.extend(growth.zip(answer.rate).map(|(growth, rate)| headroom(rate, growth)));
     all
@@ -129,7 +156,7 @@ fn looks(answer: &Answer) -> Option<String> {
 }
 
 /// What is left of a capacity, and when it is used up.
-pub(super) fn headroom(rate: f64, growth: Growth) -> String {
+pub fn headroom(rate: f64, growth: Growth) -> String {
     let Growth { now_per_s, a_month } = growth;
     let share = rate / now_per_s;
     let mut text = format!("headroom: {} times what is asked today", three_digits(share));

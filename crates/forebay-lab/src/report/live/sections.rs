@@ -57,7 +57,7 @@ pub(super) fn findings(live: &Live<'_>) -> String {
 }
 
 /// The criteria as they were written down, and their hash.
-pub(super) fn written(held: &Held) -> String {
+pub(in crate::report) fn written(held: &Held) -> String {
     let mut html = String::new();
     if let Some(objectives) = &held.objectives {
         html.push_str(&paragraph(
@@ -266,7 +266,7 @@ pub(super) fn repeat(live: &Live<'_>, raw: &[(String, String)]) -> String {
 }
 
 /// The same with what figures were made of in rows.
-pub(super) fn repeat_of(
+pub(in crate::report) fn repeat_of(
     origin: &Origin,
     rows: &[(&str, String)],
     raw: &[(String, String)],
