@@ -88,6 +88,39 @@ fn misuse_says_what_to_do() {
 }
 
 #[test]
+fn a_report_takes_the_same_words_and_says_the_same_of_them() {
+    let folder = scratch("report");
+    let report = |words: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        let words = words.split_whitespace();
+        command.arg("report").args(words).args(["--out", "report"]).current_dir(&folder);
+        command.output().expect("the program was built for this test")
+    };
+    let criteria = "--criteria criteria.toml";
+    for words in ["calm shed", "x=calm,block-2 y=shed,shed", "x=calm x=block-2 y=shed", "."] {
+        let (compared, reported) = (
+            compare(&folder, &format!("{words} {criteria}")),
+            report(&format!("{words} {criteria}")),
+        );
+        let talk = String::from_utf8(reported.stderr).unwrap();
+        assert_eq!(compared.status.code(), reported.status.code(), "{words}: {talk}");
+        assert!(folder.join("report/index.html").is_file(), "{words}");
+    }
+    for words in
+        ["nothing", "calm calm", "x=nothing", "calm --label a --label b", "x=calm --label y"]
+    {
+        let (compared, reported) = (compare(&folder, words), report(words));
+        assert_eq!(reported.status.code(), Some(2), "{words}");
+        assert_eq!(compared.stderr, reported.stderr, "{words}");
+    }
+    let unknown = report("calm shed --counted-by-server hold=3");
+    let talk = String::from_utf8(unknown.stderr).unwrap();
+    assert!(talk.contains("no arm is called hold\nhint: there are calm, shed"), "{talk}");
+    let contradicted = report("calm shed --counted-by-server shed=3");
+    assert_eq!(contradicted.status.code(), Some(3));
+}
+
+#[test]
 fn the_summaries_of_the_evidence_tell_its_story() {
     let shared = std::env::var_os("FOREBAY_SHARED").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),

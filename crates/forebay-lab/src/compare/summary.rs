@@ -3,7 +3,7 @@
 use super::comparison::{ArmFigures, Buckets, Comparison, Contrast, Difference, Estimate};
 use super::contrast::Side;
 use super::group::METRICS;
-use crate::drill::notation::{listed, percent};
+use crate::drill::notation::{counted, listed, percent};
 
 /// Latency that is better over survivors and not over all that were offered: that of an arm which
 /// serves fewer.
@@ -62,7 +62,7 @@ fn is_surely_less(one: &Estimate, other: &Estimate) -> bool {
 pub(super) fn difference(difference: &Difference, confidence: f64) -> String {
     let Difference { arm, baseline, primary, secondary, .. } = difference;
     let pairs = if difference.is_paired {
-        format!("{} pairs of blocks of the same plan", difference.blocks.0)
+        format!("{} of blocks of the same plan", counted(difference.blocks.0, "pair"))
     } else {
         format!(
             "{} and {} blocks that are not paired, since their plans are not known to be the same",
@@ -168,8 +168,12 @@ pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
             ));
         } else if (1..5).contains(&arm.blocks.count) {
             notes.push(format!(
-                "{label}: {}, which show little of the spread between runs.",
-                crate::drill::notation::counted(arm.blocks.count, "block")
+                "{label}: {} little of the spread between runs.",
+                if arm.blocks.count == 1 {
+                    "1 block, which shows".to_owned()
+                } else {
+                    format!("{} blocks, which show", arm.blocks.count)
+                }
             ));
         }
         if arm.blocks.autocorrelation.is_some_and(|r| r > 0.3) {

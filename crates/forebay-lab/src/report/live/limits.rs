@@ -3,19 +3,14 @@
 use std::collections::BTreeSet;
 
 use super::Live;
-use super::sections::blocks;
 use crate::drill::notation::listed;
-use crate::results::{About, Results};
-
-/// Fewer blocks than this say little of the spread between days.
-const BLOCKS_FEW: usize = 6;
+use crate::results::About;
 
 /// A sentence for each limit, those of these inputs first.
 pub(super) fn sentences(live: &Live<'_>) -> Vec<String> {
     let mut all = live.notes.to_vec();
-    of_runs(live, &mut all);
-    of_blocks(live, &mut all);
     all.extend(live.comparison.notes.iter().cloned());
+    of_runs(live, &mut all);
     all.push(
         "Other traffic than this: the load is the one that is named above. Longer prompts, other \
          hours, more tenants or another mix of classes are other experiments."
@@ -32,6 +27,7 @@ pub(super) fn sentences(live: &Live<'_>) -> Vec<String> {
     all
 }
 
+/// What runs say and the notes of the comparison do not.
 fn of_runs(live: &Live<'_>, all: &mut Vec<String>) {
     let mut say = |is_so: &dyn Fn(&About) -> bool, what: &str| {
         let arms = live
@@ -43,16 +39,6 @@ fn of_runs(live: &Live<'_>, all: &mut Vec<String>) {
             all.push(format!("{}: {what}", listed(&labels)));
         }
     };
-    say(
-        &|about| about.is_closed_loop,
-        "arrivals waited for answers (closed loop), so a slow target was offered less, and the \
-         queueing that users would meet is hidden.",
-    );
-    say(
-        &|about| !about.is_valid(),
-        "some runs are INVALID, since the generator itself was at its limit; no figure counts \
-         them.",
-    );
     say(
         &|about| about.was_interrupted,
         "a run was stopped before its plan was done; what was not over by then is counted as \
@@ -72,18 +58,6 @@ fn of_runs(live: &Live<'_>, all: &mut Vec<String>) {
         &|about| about.targets.iter().chain([&about.model]).any(|it| it.contains("simulated")),
         "the engines are simulated: they rank policies, and promise nothing about real ones.",
     );
-    let figures = live
-        .arms
-        .iter()
-        .filter(|arm| arm.runs.iter().any(|block| matches!(block.results, Results::Figures(_))));
-    let figures: Vec<&str> = figures.map(|arm| arm.label.as_str()).collect();
-    if !figures.is_empty() {
-        all.push(format!(
-            "{}: only figures of another tool are known, and they are over completed requests; \
-             what they say of all that were offered are bounds, and who was refused is unknown.",
-            listed(&figures)
-        ));
-    }
     let targets: BTreeSet<&String> = live
         .arms
         .iter()
@@ -94,20 +68,6 @@ fn of_runs(live: &Live<'_>, all: &mut Vec<String>) {
             "One target at one place was measured: other regions and other days may differ."
                 .to_owned(),
         );
-    }
-}
-
-fn of_blocks(live: &Live<'_>, all: &mut Vec<String>) {
-    for arm in &live.comparison.arms {
-        // That one run was cut is among the notes of the comparison.
-        if (1..BLOCKS_FEW).contains(&arm.blocks.count) && !arm.blocks.is_cut {
-            all.push(format!(
-                "{}: {} show little of the spread between days; intervals are no wider than what \
-                 they saw.",
-                arm.label,
-                blocks(arm)
-            ));
-        }
     }
 }
 

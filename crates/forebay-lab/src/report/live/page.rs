@@ -77,6 +77,10 @@ pub(super) fn parts(live: &Live<'_>, figures: &[Figure], prefix: &str) -> Vec<Pa
         let more = if figure.id == "ttft" { latencies(live) } else { String::new() };
         add(figure.id, &figure.heading, with_table(figure, &id) + &more);
     }
+    if figures.iter().all(|figure| figure.id != "ttft") {
+        // A summary of another tool has no request to draw, and still has figures.
+        add("latencies", "Latencies", latencies(live));
+    }
     add("cost", "What it cost", cost(live));
     if let Some(server) = server::section(live) {
         add("server", "Refusals, as the server counts them", server);

@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 
 use super::Live;
 use crate::compare::comparison::LatencyFigures;
-use crate::drill::notation::{aligned_ms, counted, percent, three_digits};
+use crate::drill::notation::{aligned_ms, percent, three_digits};
 use crate::report::Origin;
 use crate::report::escape::Escaped;
 use crate::report::frame::{command, hashes, narrow, sentence_case};
 use crate::report::html::{Table, list, paragraph};
+use crate::results::About;
 use crate::slo::Held;
 
 /// The verdict on each arm, and what to take home.
@@ -26,7 +27,12 @@ pub(super) fn verdicts(live: &Live<'_>) -> String {
     let marked = |row: &[String]| row[0].ends_with("(under test)");
     let contradiction = live.contradiction();
     let contradiction = contradiction.map_or(String::new(), |it| paragraph(&sentence_case(&it)));
-    contradiction + &table.html(&marked) + &list(&live.comparison.summary)
+    // The first sentence mostly says again what stands in the table.
+    let reason = live.tested().map_or("", |arm| arm.reason.as_str());
+    let said = live.comparison.summary.iter().filter(|said| !said.contains(reason)).cloned();
+    let said: Vec<String> = said.collect();
+    let said = if said.is_empty() { String::new() } else { list(&said) };
+    contradiction + &table.html(&marked) + &said
 }
 
 /// How each criterion fared.
@@ -72,8 +78,11 @@ pub(in crate::report) fn written(held: &Held) -> String {
 /// All latencies, over all that were offered and over the survivors.
 pub(super) fn latencies(live: &Live<'_>) -> String {
     let mut table = Table::new(
-        "Latencies. Over all offered, a quantile that the unserved reach is undefined. Survivors \
-         are no basis for comparing arms that serve different requests.",
+        &format!(
+            "Latencies. Over all offered, a quantile that the unserved reach is undefined. \
+             Survivors are no basis for comparing arms that serve different requests.{}",
+            unknown(live)
+        ),
         &["arm", "latency", "over", "p50", "p90", "p99", "mean"],
     );
     for arm in &live.comparison.arms {
@@ -84,10 +93,17 @@ pub(super) fn latencies(live: &Live<'_>) -> String {
                 "itl_ms" => "ITL",
                 _ => "whole",
             };
-            for (over, of, mean) in [
-                ("all offered", offered, "–"),
-                ("survivors", survivors, survivors_mean.said.as_str()),
-            ] {
+            let buckets = &arm.all.buckets;
+            // Where all were served, both are the same.
+            let rows = if buckets.completed == buckets.offered && buckets.offered > 0 {
+                vec![("all offered, all served", offered, survivors_mean.said.as_str())]
+            } else {
+                vec![
+                    ("all offered", offered, "–"),
+                    ("survivors", survivors, survivors_mean.said.as_str()),
+                ]
+            };
+            for (over, of, mean) in rows {
                 let said = [&of.p50, &of.p90, &of.p99].map(|estimate| estimate.said.clone());
                 let head = [arm.label.clone(), title.to_owned(), over.to_owned()];
                 table.row(head.into_iter().chain(said).chain([mean.to_owned()]));
@@ -97,10 +113,19 @@ pub(super) fn latencies(live: &Live<'_>) -> String {
     table.html(&|_| false)
 }
 
+/// What a dash stands for, where another tool left only a summary.
+fn unknown(live: &Live<'_>) -> &'static str {
+    let is_summary = live.comparison.arms.iter().any(|arm| arm.is_figures_only);
+    if is_summary { " A dash: not known from a summary." } else { "" }
+}
+
 /// Amplification, wasted work and recovery.
 pub(super) fn cost(live: &Live<'_>) -> String {
     let mut table = Table::new(
-        "What refusals and retries cost: amplification is attempts divided by requests.",
+        &format!(
+            "What refusals and retries cost: amplification is attempts divided by requests.{}",
+            unknown(live)
+        ),
         &[
             "arm",
             "completed/s",
@@ -135,37 +160,57 @@ pub(super) fn cost(live: &Live<'_>) -> String {
     table.html(&|_| false) + &if recovered.is_empty() { String::new() } else { list(&recovered) }
 }
 
-/// What each run was.
+/// What each run was: what holds for all of them once, and the rest in a table.
 pub(super) fn runs(live: &Live<'_>) -> String {
-    let mut runs = Table::new(
-        "Equal plans offered the same requests at the same moments.",
-        &["run", "arm", "measured by", "target", "model", "offered", "seed", "plan", "repeat"],
-    );
-    for arm in live.arms {
-        for block in &arm.runs {
-            let about = block.results.about();
-            let plan = about.plan.as_deref().map_or("–", |plan| plan.get(..12).unwrap_or(plan));
-            runs.row([
-                block.from.clone(),
-                arm.label.clone(),
-                about.tool.clone(),
-                about.targets.join(", "),
-                about.model.clone(),
-                about.workload.clone(),
-                about.seed.to_string(),
-                plan.to_owned(),
-                about.repeat.clone(),
-            ]);
+    type Of = fn(&About) -> String;
+    let kinds: [(&str, Of); 7] = [
+        ("measured by", |about| about.tool.clone()),
+        ("target", |about| about.targets.join(", ")),
+        ("model", |about| about.model.clone()),
+        ("offered", |about| about.workload.clone()),
+        // Other tools do not say theirs.
+        ("seed", |about| {
+            let is_ours = about.tool.starts_with("forebay");
+            if is_ours { about.seed.to_string() } else { String::new() }
+        }),
+        ("plan", |about| {
+            let plan = about.plan.as_deref().unwrap_or_default();
+            plan.get(..12).unwrap_or(plan).to_owned()
+        }),
+        ("repeated by", |about| about.repeat.clone()),
+    ];
+    let runs = || live.arms.iter().flat_map(|arm| arm.runs.iter().map(move |run| (arm, run)));
+    let values = |of: Of| -> Vec<String> {
+        let said = runs().map(|(_, run)| of(run.results.about()));
+        said.map(|said| if said.is_empty() { "–".to_owned() } else { said }).collect()
+    };
+    let (mut same, mut differing) = (String::new(), Vec::new());
+    for (name, of) in kinds {
+        let values = values(of);
+        match values.first() {
+            Some(first) if values.iter().all(|value| value == first) => {
+                let said = Escaped(first);
+                let _ = writeln!(same, "<dt>{}</dt><dd>{said}</dd>", sentence_case(name));
+            }
+            _ => differing.push((name, values)),
         }
     }
-    runs.html(&|_| false)
+    let heads: Vec<&str> =
+        ["run", "arm"].into_iter().chain(differing.iter().map(|(name, _)| *name)).collect();
+    let mut table =
+        Table::new("Equal plans offered the same requests at the same moments.", &heads);
+    for (nth, (arm, run)) in runs().enumerate() {
+        let head = [run.from.clone(), arm.label.clone()].into_iter();
+        table.row(head.chain(differing.iter().map(|(_, values)| values[nth].clone())));
+    }
+    format!("<dl class=\"facts-list\">\n{same}</dl>\n") + &table.html(&|_| false)
 }
 
 /// What the generator saw of itself in each run.
 pub(super) fn generator(live: &Live<'_>) -> String {
     let mut table = Table::new(
         "The load generator's own health. A run whose generator was late, starved or out of \
-         sockets is INVALID, and no figure counts it.",
+         sockets is INVALID, and no figure counts it. A dash: the tool does not say.",
         &[
             "run",
             "arm",
@@ -238,10 +283,4 @@ pub(in crate::report) fn repeat_of(
         origin.inputs.iter().chain(raw),
     ));
     html
-}
-
-/// How the blocks of an arm were made, in a few words.
-pub(super) fn blocks(arm: &crate::compare::comparison::ArmFigures) -> String {
-    let many = counted(arm.blocks.count, "block");
-    if arm.blocks.is_cut { format!("{many} cut from one run") } else { many }
 }

@@ -2,8 +2,9 @@
 
 use super::fixture::Stage;
 use super::{Live, files};
+use crate::compare::{Options, compare};
 use crate::report::verify;
-use crate::results::Results;
+use crate::results::{About, Figures, Outcome, Results, Spread};
 
 fn page(live: &Live<'_>) -> String {
     files(live)["index.html"].clone()
@@ -85,10 +86,12 @@ fn runs_that_may_not_be_used_are_named_and_drawn_nowhere() {
             what: "120 ms late".to_owned(),
         });
     }
+    let options = Options::default();
+    stage.comparison = compare(&stage.arms, &stage.held.criteria, &options).unwrap();
     let files = files(&stage.live());
     assert!(!files.contains_key("ttft.svg") && !files.contains_key("over-time.svg"));
     let page = &files["index.html"];
-    for said in ["INVALID, lag: 120 ms late", "closed loop", "no figure counts them"] {
+    for said in ["INVALID, lag: 120 ms late", "closed loop", "INVALID and counts nowhere"] {
         assert!(page.contains(said), "{said}");
     }
 }
@@ -120,6 +123,36 @@ fn no_verdict_holds_where_the_server_contradicts_its_clients() {
         assert!(files["report.json"].contains("\"outcome\": \"INCONCLUSIVE\""));
         assert!(files["summary.md"].starts_with("# INCONCLUSIVE: bursts may or may not"));
     }
+}
+
+#[test]
+fn a_summary_of_another_tool_has_an_honest_page() {
+    let spread = |ms: f64| Spread {
+        count: 86,
+        mean: ms,
+        percentiles: [(50, ms), (99, 4.0 * ms)].into(),
+        ..Spread::default()
+    };
+    let figures = Figures {
+        about: About { tool: "aiperf 0.8.0".to_owned(), ..About::default() },
+        counts: [(Outcome::Completed, 86), (Outcome::Refused, 14)].into(),
+        ttft_ms: Some(spread(500.0)),
+        ..Figures::default()
+    };
+    let mut stage = Stage::bursts();
+    for arm in &mut stage.arms {
+        arm.runs[0].results = Results::Figures(Box::new(figures.clone()));
+    }
+    let options = Options::default();
+    stage.comparison = compare(&stage.arms, &stage.held.criteria, &options).unwrap();
+    let files = files(&stage.live());
+    let page = &files["index.html"];
+    for said in ["not known from a summary", "only summaries are known", "undefined: 14 % refused"]
+    {
+        assert!(page.contains(said), "{said}");
+    }
+    assert!(!files.contains_key("ttft.svg") && !files.contains_key("over-time.svg"));
+    assert!(page.contains("<dt>Seed</dt><dd>–</dd>"), "nobody said it");
 }
 
 #[test]

@@ -64,7 +64,10 @@ pub(in crate::report) fn html(sign_off: &SignOff, verdict: &str) -> String {
             Escaped(&called(person))
         );
     }
-    let _ = writeln!(html, "<p class=\"facts\">{}</p>", Escaped(SEAL));
+    let command = "forebay report verify";
+    let seal = Escaped(SEAL).to_string();
+    let seal = seal.replace(&format!("`{command}`"), &format!("<code>{command}</code>"));
+    let _ = writeln!(html, "<p class=\"facts\">{seal}</p>");
     html
 }
 

@@ -119,6 +119,11 @@ impl Canvas {
         y + 12.0
     }
 
+    /// How much a key takes on a drawing of this width.
+    pub fn legend_height(width: f64, entries: &[(Style, &str)]) -> f64 {
+        Self::new(width, 0.0).legend(0.0, entries)
+    }
+
     /// A key to shapes without lines, in one row; returns the place below it.
     pub fn key(&mut self, top: f64, entries: &[(Style, &str)]) -> f64 {
         let (mut x, y) = (0.0, top + 10.0);

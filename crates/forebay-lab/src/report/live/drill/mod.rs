@@ -14,6 +14,7 @@ use super::figures::sweep::{self, Point};
 use super::{Live, figures};
 use crate::compare::{Comparison, ServerCount};
 use crate::drill::digest;
+use crate::drill::notation::trimmed;
 use crate::drill::verdict::Outcome;
 use crate::live::design::Cell;
 use crate::live::hold::CellDone;
@@ -151,7 +152,13 @@ impl<'a> Paper<'a> {
             return files;
         }
         let points: Vec<Point<'_>> = self.cells.iter().map(CellFigures::point).collect();
-        let sweep = sweep::figure(&points);
+        let load = &self.drill.design.load;
+        let unit = load.capacity_per_s.map_or("the trace's own rate".to_owned(), |per_s| {
+            let fewest = self.drill.design.engines.as_ref().and_then(|it| it.workers.first());
+            let fewest = fewest.map_or(String::new(), |fewest| format!(" at N = {fewest}"));
+            format!("{} requests a second{fewest}", trimmed(per_s * load.speed))
+        });
+        let sweep = sweep::figure(&points, &unit);
         draw(&mut files, sweep.as_slice(), "");
         let mut pages = Vec::new();
         // A cell's runs are at hand one after the other: together they are as large as the drill.

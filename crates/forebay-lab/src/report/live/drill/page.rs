@@ -56,7 +56,7 @@ pub(super) fn page(
         beside::rows(&cell.live(paper, &[]), &mut simulated, &[cell.cell.title()]);
     }
     if !simulated.rows.is_empty() {
-        let html = simulated.html(&|row| row[2] == "measured");
+        let html = simulated.html(&|_| false);
         all.push(Part::new("simulated", SIMULATED, html));
     }
     let mut html = header(paper);
@@ -84,8 +84,10 @@ pub(super) fn claim(paper: &Paper<'_>) -> String {
     let titles: Vec<String> = titles.map(|cell| cell.cell.title()).collect();
     let at = match (outcome, titles.len()) {
         (Outcome::Go, many) => format!(" in all {}", counted(many, "cell")),
-        (_, 0) => String::new(),
-        (_, many) if many == paper.cells.len() => format!(" in any of {}", counted(many, "cell")),
+        (Outcome::NoGo, many) if many == paper.cells.len() => {
+            format!(" in any of {}", counted(many, "cell"))
+        }
+        (_, many) if many == 0 || many == paper.cells.len() => String::new(),
         _ => format!(" at {}", listed(&titles)),
     };
     let label = paper.drill.design.arms.last().map_or("", |arm| arm.name.as_str());
@@ -147,7 +149,7 @@ pub(super) fn ttft(arm: &ArmFigures) -> [String; 3] {
 fn overview(paper: &Paper<'_>) -> String {
     let mut table = Table::new(
         "GO: every criterion holds. NO-GO: one does not. INCONCLUSIVE: more blocks must decide. \
-         Why, stands with each cell below.",
+         The reasons stand with each cell below.",
         &["cell", "arm", "verdict", "offered", "completed", "refused", "TTFT p50", "p90", "p99"],
     );
     for cell in &paper.cells {
@@ -157,15 +159,13 @@ fn overview(paper: &Paper<'_>) -> String {
             let tested = if is_tested { " (under test)" } else { "" };
             // A verdict that a server contradicts is none.
             let verdict = if is_tested { cell.outcome } else { arm.outcome.0 };
-            let buckets = &arm.all.buckets;
-            let share = |count: u64| percent(count as f64 / buckets.offered.max(1) as f64);
             let head = [
                 cell.cell.title(),
                 format!("{}{tested}", arm.label),
                 verdict.to_string(),
-                buckets.offered.to_string(),
-                share(buckets.completed),
-                share(buckets.refused),
+                arm.all.buckets.offered.to_string(),
+                arm.all.completed_share.said.clone(),
+                arm.all.refused_share.said.clone(),
             ];
             table.row(head.into_iter().chain(ttft(arm)));
         }

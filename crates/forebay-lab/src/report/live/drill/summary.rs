@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use super::super::summary::{LIMITS_MAX, cell as escaped, origin};
 use super::Paper;
 use super::page::{CellPage, claim, limits_of, reason, ttft};
-use crate::drill::notation::percent;
 use crate::report::escape::plain;
 use crate::report::frame::sentence_case;
 use crate::report::sign_off;
@@ -22,8 +21,7 @@ pub(super) fn markdown(paper: &Paper<'_>, cells: &[CellPage]) -> String {
     );
     for cell in &paper.cells {
         for arm in &cell.comparison.arms {
-            let buckets = &arm.all.buckets;
-            let share = |count: u64| percent(count as f64 / buckets.offered.max(1) as f64);
+            let all = &arm.all;
             let [p50, p90, p99] = ttft(arm);
             let _ = writeln!(
                 text,
@@ -31,9 +29,9 @@ pub(super) fn markdown(paper: &Paper<'_>, cells: &[CellPage]) -> String {
                 cell.cell.title(),
                 escaped(&arm.label),
                 arm.outcome.0,
-                buckets.offered,
-                share(buckets.completed),
-                share(buckets.refused),
+                all.buckets.offered,
+                all.completed_share.said,
+                all.refused_share.said,
             );
         }
     }

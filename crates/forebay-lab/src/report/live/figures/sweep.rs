@@ -15,7 +15,7 @@ const HEIGHT: f64 = 190.0;
 const LEFT: f64 = 54.0;
 const GAP: f64 = 62.0;
 /// A row of panels with its heading and what stands below.
-const BLOCK: f64 = HEIGHT + 74.0;
+const BLOCK: f64 = HEIGHT + 60.0;
 
 /// What one cell came to.
 pub(in crate::report::live) struct Point<'a> {
@@ -78,17 +78,10 @@ impl Along {
             Self::Workers => f64::from(cell.workers),
         }
     }
-
-    const fn title(self) -> &'static str {
-        match self {
-            Self::Load => "load, in multiples of the capacity or of the trace's own rate",
-            Self::Workers => "number of workers",
-        }
-    }
 }
 
-/// The sweep; `None` of one cell, or of none.
-pub(in crate::report::live) fn figure(points: &[Point<'_>]) -> Option<Figure> {
+/// The sweep; `None` of one cell, or of none. `load` says what loads are multiples of.
+pub(in crate::report::live) fn figure(points: &[Point<'_>], load: &str) -> Option<Figure> {
     let first = points.first()?;
     let by_load = points.iter().any(|one| {
         points.iter().any(|two| {
@@ -117,7 +110,7 @@ pub(in crate::report::live) fn figure(points: &[Point<'_>]) -> Option<Figure> {
             Along::Load => "Over the load".to_owned(),
             Along::Workers => "Over the number of workers".to_owned(),
         },
-        caption: caption(points, along),
+        caption: caption(points, along, load),
         drawing: draw(&rows, along, &labels),
         table: table(points),
     })
@@ -127,14 +120,17 @@ fn has_simulated(points: &[Point<'_>]) -> bool {
     points.iter().any(|point| !point.simulated.is_empty())
 }
 
-fn caption(points: &[Point<'_>], along: Along) -> String {
+fn caption(points: &[Point<'_>], along: Along, load: &str) -> String {
+    let along = match along {
+        Along::Load => format!("The load, from left to right, is in multiples of {load}."),
+        Along::Workers => "The number of workers is from left to right.".to_owned(),
+    };
     let simulated =
         if has_simulated(points) { " Rings are the same requests, simulated." } else { "" };
     format!(
-        "To the right: {}. Bars are intervals of the confidence at which the verdicts were reached. \
-         A quantile that the unserved reach is infinite, and stands at ∞. The scale of times is \
-         logarithmic.{simulated}",
-        along.title()
+        "{along} Bars are intervals, at the confidence at which the verdicts were reached. A \
+         quantile that the unserved reach is infinite, and stands at ∞. The scale of times is \
+         logarithmic.{simulated}"
     )
 }
 
@@ -144,10 +140,9 @@ fn draw(rows: &[Vec<&Point<'_>>], along: Along, labels: &[&str]) -> Canvas {
     let names: Vec<String> = labels.iter().map(|label| cut(label)).collect();
     let key: Vec<(Style, &str)> =
         styles.iter().zip(&names).map(|(style, name)| (*style, name.as_str())).collect();
-    // A key breaks into as many rows as it needs: four names fit in one for sure.
-    let keys = 19.0 * (labels.len() as f64 / 4.0).ceil();
-    let mut canvas = Canvas::new(WIDTH, keys + 24.0 + BLOCK * rows.len() as f64);
-    let mut top = canvas.legend(0.0, &key) + 44.0;
+    let keys = Canvas::legend_height(WIDTH, &key);
+    let mut canvas = Canvas::new(WIDTH, keys + BLOCK * rows.len() as f64);
+    let mut top = canvas.legend(0.0, &key) + 28.0;
     let all = || rows.iter().flatten();
     let ends = all().map(|point| along.of(point.cell));
     let (low, high) =
@@ -227,6 +222,12 @@ fn series(
         let (x, y) = panel.place(along.of(point.cell), value);
         (x + shift, y)
     };
+    // Rings lie below what was measured.
+    for point in row {
+        let Some(figures) = point.simulated.get(label) else { continue };
+        let ring = style.shaped(Shape::OpenCircle);
+        canvas.mark(ring, place(point, measure.simulated(figures)));
+    }
     let mut line = Vec::new();
     for point in row {
         let arm = point.comparison.arms.iter().find(|arm| arm.label == label);
@@ -245,11 +246,6 @@ fn series(
         } else {
             canvas.mark(style, (x, y));
         }
-    }
-    for point in row {
-        let Some(figures) = point.simulated.get(label) else { continue };
-        let ring = style.shaped(Shape::OpenCircle);
-        canvas.mark(ring, place(point, measure.simulated(figures)));
     }
 }
 

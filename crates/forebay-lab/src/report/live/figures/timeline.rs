@@ -98,7 +98,6 @@ pub(super) fn figure(live: &Live<'_>) -> Option<Figure> {
 }
 
 fn draw(courses: &[Course<'_>]) -> Canvas {
-    let mut canvas = Canvas::new(WIDTH, 34.0 + BLOCK * courses.len() as f64);
     let key = [
         (OFFERED, "offered"),
         (COMPLETED, "completed"),
@@ -107,6 +106,8 @@ fn draw(courses: &[Course<'_>]) -> Canvas {
         (NINETY, "TTFT p90"),
         (LAG, "generator lag p99"),
     ];
+    let keys = Canvas::legend_height(WIDTH, &key);
+    let mut canvas = Canvas::new(WIDTH, keys + BLOCK * courses.len() as f64);
     let mut top = canvas.legend(0.0, &key) + 20.0;
     let seconds = courses.iter().map(|course| course.each as f64 * course.bins.len() as f64);
     let times = Scale::linear(0.0, seconds.fold(1.0, f64::max));
@@ -135,7 +136,7 @@ fn draw(courses: &[Course<'_>]) -> Canvas {
         panel.line(&mut canvas, COMPLETED, &course.rate(|bin| bin.completed));
         panel.line(&mut canvas, REFUSED, &course.rate(|bin| bin.refused));
         let left = LEFT + width + 24.0 + LEFT + 24.0;
-        let panel = Panel::new((left, top), (WIDTH - left - 4.0, HEIGHT), times, lates);
+        let panel = Panel::new((left, top), (WIDTH - left - 18.0, HEIGHT), times, lates);
         panel.y_axis(&mut canvas, &duration_ms, true);
         panel.x_axis(&mut canvas, &in_seconds, true);
         panel.line(&mut canvas, LAG, &course.series(|bin| at(&bin.lag, 0.99)));

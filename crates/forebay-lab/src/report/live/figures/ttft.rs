@@ -68,7 +68,8 @@ fn draw(curves: &[Curve]) -> Canvas {
     let names: Vec<String> = curves.iter().map(|curve| cut(&curve.label)).collect();
     let key: Vec<(Style, &str)> =
         curves.iter().zip(&names).map(|(curve, name)| (curve.style, name.as_str())).collect();
-    let mut canvas = Canvas::new(WIDTH, HEIGHT + 96.0 + 16.0 * unserved as f64);
+    let keys = Canvas::legend_height(WIDTH, &key);
+    let mut canvas = Canvas::new(WIDTH, keys + HEIGHT + 50.0 + 16.0 * unserved as f64);
     let top = canvas.legend(0.0, &key) + 26.0;
     let scale =
         Scale::logarithmic_around(curves.iter().flat_map(|curve| curve.ttft.iter().copied()));
@@ -80,7 +81,7 @@ fn draw(curves: &[Curve]) -> Canvas {
     for (left, title, over_offered) in panels {
         canvas.text("name", (left, top - 10.0), Anchor::Start, title);
         let shares = Scale::linear(0.0, 1.0);
-        let panel = Panel::new((left, top), (width - 8.0, HEIGHT), scale, shares);
+        let panel = Panel::new((left, top), (width - 20.0, HEIGHT), scale, shares);
         panel.y_axis(&mut canvas, &percent, true);
         panel.x_axis(&mut canvas, &duration_ms, true);
         for curve in curves.iter().filter(|curve| !curve.ttft.is_empty()) {
