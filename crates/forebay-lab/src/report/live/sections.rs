@@ -15,7 +15,7 @@ use crate::slo::Held;
 /// The verdict on each arm, and what to take home.
 pub(super) fn verdicts(live: &Live<'_>) -> String {
     let mut table = Table::new(
-        "GO: every criterion holds. NO-GO: one does not. INCONCLUSIVE: more blocks must decide.",
+        "GO: every criterion holds. NO-GO: one does not. INCONCLUSIVE: more requests must decide.",
         &["arm", "verdict", "why"],
     );
     let arms = &live.comparison.arms;
@@ -39,11 +39,11 @@ pub(super) fn verdicts(live: &Live<'_>) -> String {
 pub(super) fn findings(live: &Live<'_>) -> String {
     let mut table = Table::new(
         "Each criterion as it was written down, and what was seen of it over all offered.",
-        &["criterion", "arm", "state", "seen", "more blocks needed"],
+        &["criterion", "arm", "state", "seen", "more requests needed"],
     );
     for arm in &live.comparison.arms {
         for finding in &arm.findings {
-            let more = finding.blocks_more.map_or("–".to_owned(), |more| more.to_string());
+            let more = finding.requests_more.map_or("–".to_owned(), |more| more.to_string());
             table.row([
                 finding.criterion.clone(),
                 arm.label.clone(),

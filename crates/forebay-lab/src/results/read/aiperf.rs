@@ -127,8 +127,10 @@ impl Line {
 
 /// Reads the rows, and what they were from the summary beside them.
 pub(super) fn open(rows: &Path) -> Result<Results, ResultsError> {
-    let mut about = beside(rows, AIPERF_SUMMARY_FILE)?.as_ref().map_or_else(unknown, about);
-    let (lines, note): (Vec<Line>, _) = Lines::open(rows)?.each(ROWS_MAX)?;
+    let file = rows;
+    let summary = beside(file, AIPERF_SUMMARY_FILE)?;
+    let mut about = summary.as_ref().map_or_else(unknown, about);
+    let (lines, note): (Vec<Line>, _) = Lines::open(rows)?.each(ROWS_MAX, |_| Ok(()))?;
     about.notes.extend(note);
     let origin = lines.iter().map(Line::due).min().unwrap_or(0);
     about.started_unix_ms = origin / 1_000_000;
@@ -138,9 +140,25 @@ pub(super) fn open(rows: &Path) -> Result<Results, ResultsError> {
         "latencies count from the send: how late the generator was is not in its files".into()
     });
     let rows = ordered(lines.iter().map(|line| line.row(origin)).collect());
+    reconcile(file, summary.as_ref(), &rows)?;
     about.generator = lag(&rows);
     about.invalid.extend(late(about.generator.as_ref()));
     Ok(Results::Run(Box::new(Run { about, rows })))
+}
+
+/// Refuses rows of which some are missing: their summary says how many were served.
+fn reconcile(file: &Path, summary: Option<&Value>, rows: &[Row]) -> Result<(), ResultsError> {
+    let Some(summary) = summary else { return Ok(()) };
+    let counts = figures(summary).counts;
+    let said: u64 = counts.values().sum();
+    let found = rows.iter().filter(|row| !row.is_warmup).count() as u64;
+    if said == 0 || found >= said {
+        return Ok(());
+    }
+    let what = format!("{said} requests are in {AIPERF_SUMMARY_FILE}, and {found} in the rows");
+    let remedy =
+        "rows are missing: copy the folder again, name the summary alone, or measure again";
+    Err(ResultsError::of(file, what, remedy))
 }
 
 fn unknown() -> About {
