@@ -31,6 +31,10 @@ const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
 /// The header by which a server decides for the official SDKs whether they try again.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
+/// Chunks of one answer at most: more than any model's context, and few enough that a row of them
+/// can be read again.
+const CHUNKS_MAX: usize = 1 << 18;
+
 /// What all calls of a run share.
 pub(super) struct Run {
     pub(super) settings: Settings,
@@ -222,11 +226,15 @@ async fn read_stream(run: &Run, mut body: Incoming, attempt: &mut Attempt) -> Re
         let now = run.elapsed();
         let fed = events.feed(&bytes, |data| ending.take(data, now, attempt));
         fed.map_err(|_| Broken::new(Fault::TooLong, "an event is too long"))?;
+        if attempt.chunks.len() > CHUNKS_MAX {
+            return Err(Broken::new(Fault::TooLong, "the answer has too many chunks"));
+        }
     }
     let now = run.elapsed();
     events.finish(|data| ending.take(data, now, attempt));
     Ok(match ending {
         Ending { broken: Some(broken), .. } => Err(broken),
+        Ending { is_done: true, .. } if attempt.generated() == 0 => Err(empty()),
         Ending { is_done: true, .. } => Ok(Outcome::Completed),
         Ending { is_done: false, .. } => {
             Err(Broken::new(Fault::Unfinished, "the stream ended without `[DONE]`"))
@@ -296,9 +304,17 @@ fn judge(run: &Run, status: StatusCode, whole: &[u8], attempt: &mut Attempt) -> 
     if let Some(error) = said.error {
         return Err(Broken::new(Fault::ErrorInAnswer, error));
     }
+    if !said.has_token && attempt.generated() == 0 {
+        return Err(empty());
+    }
     let now = run.elapsed();
     (attempt.first_token, attempt.first_answer) = (Some(now), Some(now));
     Ok(Outcome::Completed)
+}
+
+/// What an answer is that ends well and says nothing: nobody was served by it.
+fn empty() -> Broken {
+    Broken::new(Fault::Empty, "the answer has no token, and says that none was made")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -323,7 +339,7 @@ fn is_stream(headers: &HeaderMap) -> bool {
 fn retry_after(headers: &HeaderMap) -> Option<Span> {
     let number = |name: HeaderName| -> Option<f64> {
         let text = headers.get(name)?.to_str().ok()?;
-        text.trim().parse().ok().filter(|number: &f64| *number >= 0.0)
+        text.trim().parse().ok().filter(|number: &f64| *number >= 0.0 && number.is_finite())
     };
     let millis = number(RETRY_AFTER_MS).map(|millis| millis / 1e3);
     millis.or_else(|| number(RETRY_AFTER)).map(Span::secs_f64)

@@ -172,6 +172,10 @@ impl<P: Iterator<Item = Planned>, E: FnMut(Row)> Driver<P, E> {
             return None;
         }
         let back = retry.client.returns_to(&heard, attempts, &mut self.rng)?;
+        // Who is told to wait for longer than an answer may take goes away: a run has to end.
+        if back.after > self.run.settings.patience {
+            return None;
+        }
         let due = last.end + back.after;
         let leaves = job.planned.leaves_after.map(|after| job.row.scheduled + after);
         if leaves.is_some_and(|leaves| due >= leaves) {
