@@ -44,8 +44,9 @@ impl Sure<'_> {
     pub(super) fn group(&self, class: Option<&str>) -> Option<Group> {
         let each = self.buckets(class)?;
         let buckets = each.iter().fold(Buckets::none(), |sum, unit| sum.and(*unit));
+        let stayed: Vec<Buckets> = each.iter().map(|unit| unit.stayed()).collect();
         let estimate = |count: fn(&Buckets) -> u64| {
-            self.share(&tallies(&each, count)).map_or_else(say::nothing, |(_, said)| said)
+            self.share(&tallies(&stayed, count)).map_or_else(say::nothing, |(_, said)| said)
         };
         let completed = estimate(|unit| unit.completed);
         let good = match buckets.good {

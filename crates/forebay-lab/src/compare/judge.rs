@@ -96,7 +96,10 @@ fn of_share(
     class: Option<&str>,
     errors: Errors,
 ) -> (Estimate, Estimate, State) {
-    let each = sure.buckets(class).unwrap_or_default();
+    let mut each = sure.buckets(class).unwrap_or_default();
+    if criterion.at_least() {
+        each.iter_mut().for_each(|unit| *unit = unit.stayed());
+    }
     let limit = if criterion.at_least() { 1.0 - criterion.limit } else { criterion.limit };
     let count: fn(&Buckets) -> u64 = match criterion.measure {
         Measure::CompletedShare => |unit| unit.offered - unit.completed,

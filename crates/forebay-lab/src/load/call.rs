@@ -22,7 +22,7 @@ use super::outgoing::{Noted, Outgoing};
 use super::secrets::Secrets;
 use super::witness::Witness;
 use super::{Planned, Settings};
-use crate::results::{Attempt, Fault, Outcome, Row};
+use crate::results::{Attempt, Fault, Outcome, Row, STOPPED};
 
 /// The header that carries a ticket, both ways.
 const TICKET: HeaderName = HeaderName::from_static("x-forebay-ticket");
@@ -136,7 +136,13 @@ pub(super) async fn call(run: Arc<Run>, mut job: Box<Job>) -> Box<Job> {
     attempt.end = run.elapsed();
     attempt.written = attempt.written.or(taken.get());
     match over {
-        Ok(outcome) => attempt.outcome = outcome,
+        Ok(outcome) => {
+            attempt.outcome = outcome;
+            let left = leaves.is_some_and(|leaves| attempt.end >= leaves);
+            if outcome == Outcome::Cancelled && !left {
+                attempt.error = Some(STOPPED.into());
+            }
+        }
         Err(broken) => {
             broken.shortage.into_iter().for_each(|shortage| run.witness.lacks(shortage));
             attempt.outcome = Outcome::Failed;

@@ -200,6 +200,10 @@ pub enum Fault {
     Unknown,
 }
 
+/// What is said of an attempt that the stop of the run ended: no client left, and no endpoint
+/// failed.
+pub const STOPPED: &str = "the run was stopped";
+
 impl Row {
     /// A request of which nothing is known but its moment and its end, without attempts.
     pub const fn new(request: u64, scheduled: Span, outcome: Outcome) -> Self {
@@ -253,6 +257,12 @@ impl Row {
     pub fn time_to_refuse(&self) -> Option<Span> {
         let refused = self.outcome == Outcome::Refused;
         self.last().filter(|_| refused).map(|last| last.end - self.scheduled)
+    }
+
+    /// Whether the stop of the run ended it.
+    pub fn is_cut_off(&self) -> bool {
+        self.outcome == Outcome::Cancelled
+            && self.last().and_then(|last| last.error.as_deref()) == Some(STOPPED)
     }
 
     fn served(&self) -> Option<&Attempt> {

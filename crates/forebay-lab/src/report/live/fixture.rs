@@ -203,6 +203,7 @@ fn figures(arm: &Arm, criteria: &Criteria) -> ArmFigures {
             workload: String::new(),
             plan: None,
             offered: REQUESTS,
+            stopped: 0,
             is_closed_loop: false,
             invalid: Vec::new(),
         }],

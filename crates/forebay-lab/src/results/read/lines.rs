@@ -67,8 +67,8 @@ impl Lines {
         ResultsError { line: Some(self.number), ..ResultsError::of(&self.path, what, remedy) }
     }
 
-    /// Takes each line apart, as one item each, up to a bound, and checks it. A last line that was cut is told of
-    /// instead of failing: a run that was killed leaves one.
+    /// Takes each line apart, as one item each, up to a bound, and checks it. A last line that was
+    /// cut is told of instead of failing: a run that was killed leaves one.
     pub(super) fn each<T: serde::de::DeserializeOwned>(
         mut self,
         most: u64,
