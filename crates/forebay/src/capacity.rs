@@ -8,7 +8,10 @@ use std::time::Duration;
 use anyhow::{bail, ensure};
 use forebay_lab::capacity::{Ended, Growth, Hunt, Taken, told};
 use forebay_lab::load::arrivals::Rate;
-use forebay_lab::results::{self, Results};
+use forebay_lab::load::repeat;
+use forebay_lab::report::capacity::{Paper, write};
+use forebay_lab::report::{Growing, Origin};
+use forebay_lab::results::{self, About, Results};
 use forebay_lab::slo::Held;
 use forebay_lab::stats::search::{Bounds, Looks};
 
@@ -17,6 +20,8 @@ use crate::talk::{print, say};
 
 /// How long a run lasts if nothing else is said, in seconds.
 const RUN_S: f64 = 60.0;
+/// Requests of a run at the lowest rate: a block of them, as runs are cut into.
+const REQUESTS_MIN: f64 = 10.0;
 /// The probability that an end of the interval may be wrong.
 const ERROR: f64 = 0.05;
 /// Between two runs: every request of the last one is over, and engines notice within a step that a
@@ -40,12 +45,12 @@ pub(crate) struct Args {
     /// What must hold at a rate [default: those of `forebay drill`]
     #[arg(long, value_name = "FILE", help_heading = "Search")]
     criteria: Option<PathBuf>,
-    /// The rate to begin with, in requests a second
-    #[arg(long, value_name = "RATE", default_value_t = 1.0, help_heading = "Search")]
-    start: f64,
-    /// The lowest rate that is of use
-    #[arg(long, value_name = "RATE", default_value_t = 0.1, help_heading = "Search")]
-    rate_min: f64,
+    /// The rate to begin with, in requests a second [default: 1, or --rate-min]
+    #[arg(long, value_name = "RATE", help_heading = "Search")]
+    start: Option<f64>,
+    /// The lowest rate that is of use [default: ten requests in a run]
+    #[arg(long, value_name = "RATE", help_heading = "Search")]
+    rate_min: Option<f64>,
     /// The highest rate that may be offered
     #[arg(long, value_name = "RATE", default_value_t = 1000.0, help_heading = "Search")]
     rate_max: f64,
@@ -73,23 +78,31 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let (bounds, growth) = (args.bounds()?, args.growth()?);
     let (lasts_s, settle_s) = args.seconds()?;
+    let (bounds, growth) = (args.bounds(lasts_s)?, Growth::read(args.now, args.growth)?);
+    let held = Held::load(args.criteria.as_deref())?;
+    let origin = args.origin()?;
     let out = args.out();
-    let criteria = Held::load(args.criteria.as_deref())?.criteria;
-    let mut hunt = Hunt::new(bounds, criteria, args.load.seed, ERROR);
+    let growing = Growing::create(&out)?;
+    let mut hunt = Hunt::new(bounds, held.criteria.clone(), args.load.seed, ERROR);
+    let mut offered = Vec::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let ended = runtime.block_on(hunted(args, &mut hunt, (lasts_s, settle_s), &out));
-    let (ended, error) = match ended {
+    let seconds = (lasts_s, settle_s);
+    let hunted = hunted(args, &mut hunt, seconds, growing.part(), &mut offered);
+    let (ended, error) = match runtime.block_on(hunted) {
         Ok(ended) => (ended, None),
         // What was learned before is not lost.
         Err(error) => (Ended::Failed(error.to_string()), Some(error)),
     };
     let capacity = hunt.capacity(ended);
-    if error.is_none() || !capacity.trials.is_empty() {
-        print(&if args.load.json { capacity.json(growth) } else { told(&capacity, growth) })?;
-        say(&format!("runs: {}", out.display()));
+    if offered.is_empty() {
+        // Nothing was sent, so there is nothing to tell, and an older search stays.
+        return error.map_or_else(|| Ok(ExitCode::from(capacity.exit_code())), Err);
     }
+    let (held, offered, origin) = (&held, &offered, &origin);
+    let seal = write(&Paper { capacity: &capacity, growth, held, offered, origin }, growing)?;
+    print(&if args.load.json { capacity.json(growth) } else { told(&capacity, growth) })?;
+    say(&format!("report: {}\nseal: {seal}", out.join("index.html").display()));
     error.map_or_else(|| Ok(ExitCode::from(capacity.exit_code())), Err)
 }
 
@@ -97,10 +110,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 async fn hunted(
     args: &Args,
     hunt: &mut Hunt,
-    (lasts_s, settle_s): (f64, f64),
+    seconds: (f64, f64),
     out: &Path,
+    offered: &mut Vec<(&'static str, String)>,
 ) -> anyhow::Result<Ended> {
     let mut stop = pin!(load::stopped()?);
+    let (lasts_s, settle_s) = seconds;
     let (salt, mut ready, mut nth) = (args.salt(), None, 0);
     while let Some((rate, seed)) = hunt.next() {
         nth += 1;
@@ -121,6 +136,9 @@ async fn hunted(
         }
         let Some(ready) = &ready else { break };
         let summary = load.measured(offer, ready).await?;
+        if offered.is_empty() {
+            offered.extend(told_of(&summary.about, seconds, salt));
+        }
         if summary.about.was_interrupted {
             return Ok(Ended::Interrupted);
         }
@@ -149,18 +167,54 @@ async fn hunted(
     Ok(Ended::Searched)
 }
 
+/// What was offered and how, at every rate.
+fn told_of(
+    about: &About,
+    (lasts_s, settle_s): (f64, f64),
+    salt: u64,
+) -> Vec<(&'static str, String)> {
+    vec![
+        ("target", about.targets.join(", ")),
+        ("model", about.model.clone()),
+        ("first run", about.workload.clone()),
+        ("each run counts for", format!("{lasts_s} s")),
+        ("after it settled for", format!("{settle_s:.1} s")),
+        ("clients take refusals as", about.retry.clone()),
+        ("seed", about.seed.to_string()),
+        ("salt of prompts", salt.to_string()),
+    ]
+}
+
 impl Args {
-    fn bounds(&self) -> anyhow::Result<Bounds> {
+    /// The command that repeats it, without keys, and what it read.
+    fn origin(&self) -> anyhow::Result<Origin> {
+        let line = std::iter::once("forebay".to_owned()).chain(std::env::args().skip(1));
+        let files: Vec<&Path> =
+            self.criteria.iter().chain(self.load.trace.iter()).map(PathBuf::as_path).collect();
+        let origin = Origin::of(&[], &files)?;
+        let words = repeat(line).split(' ').map(str::to_owned).collect();
+        Ok(Origin { words, ..origin })
+    }
+
+    fn bounds(&self, lasts_s: f64) -> anyhow::Result<Bounds> {
         ensure!(
             self.load.rate.is_none() && self.load.users.is_none() && self.load.requests.is_none(),
             "rates are what is searched\nhint: leave out --rate, --users and --requests; --for \
              says how long a run lasts"
         );
-        let Self { start, rate_min, rate_max, within, runs, .. } = *self;
+        let Self { rate_max, within, runs, .. } = *self;
+        let tells = REQUESTS_MIN / lasts_s;
+        let rate_min = self.rate_min.unwrap_or_else(|| tells.min(self.start.unwrap_or(tells)));
+        let start = self.start.unwrap_or(rate_min.max(1.0).min(rate_max));
         ensure!(
             rate_min > 0.0 && rate_min <= start && start <= rate_max && rate_max <= 1e6,
             "--rate-min {rate_min}, --start {start} and --rate-max {rate_max} do not rise above \
              0\nhint: begin somewhere between the two"
+        );
+        ensure!(
+            rate_min >= tells * (1.0 - 1e-9),
+            "a run of {lasts_s} s at {rate_min}/s has fewer than {REQUESTS_MIN} requests, which \
+             tell nothing\nhint: begin at {tells:.3}/s or more, or raise --for"
         );
         ensure!(
             (1.01..=2.0).contains(&within),
@@ -178,15 +232,6 @@ impl Args {
             lasts_s > 0.0 && settle_s >= 0.0 && lasts_s + settle_s <= 1e6,
             "--for {lasts_s} and --settle {settle_s} are no seconds of a run\nhint: 60 and 20 do \
              for most"
-        );
-        // Fewer requests in a run make no block of their own, and tell nothing.
-        let requests = self.rate_min * lasts_s;
-        ensure!(
-            requests >= 1.0,
-            "a run of {lasts_s} s at --rate-min {} has no request in it\nhint: raise --rate-min \
-             to {:.3}, or --for",
-            self.rate_min,
-            1.0 / lasts_s
         );
         Ok((lasts_s, settle_s))
     }
@@ -206,14 +251,5 @@ impl Args {
             default if default == Path::new(OUT.0) => PathBuf::from(OUT.1),
             named => named.to_owned(),
         }
-    }
-
-    fn growth(&self) -> anyhow::Result<Option<Growth>> {
-        let Some(now_per_s) = self.now else { return Ok(None) };
-        ensure!(
-            now_per_s > 0.0 && (0.0..=10.0).contains(&self.growth),
-            "--now lies above 0, and --growth from 0 to 10\nhint: 0.05 is 5 % a month"
-        );
-        Ok(Some(Growth { now_per_s, a_month: self.growth }))
     }
 }

@@ -40,10 +40,13 @@ pub(crate) fn run(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let drill = runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate()).context("SIGTERM can't be awaited")?;
+        // A terminal that is closed must not leave engines behind.
+        let mut hangup = signal(SignalKind::hangup()).context("SIGHUP can't be awaited")?;
         let stop = async {
             tokio::select! {
                 _ = tokio::signal::ctrl_c() => {}
                 _ = terminate.recv() => {}
+                _ = hangup.recv() => {}
             }
         };
         anyhow::Ok(live::hold(design, out, tell, stop).await?)

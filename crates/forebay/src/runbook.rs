@@ -6,10 +6,11 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use forebay_gateway::config::Config;
+use forebay_lab::capacity::Growth;
 use forebay_lab::compare::{self, Given, Options};
 use forebay_lab::drill::criteria::Criteria;
 use forebay_lab::report::SignOff;
-use forebay_lab::runbook::{Normal, Runbook, Settings};
+use forebay_lab::runbook::{Limit, Normal, Runbook, Settings};
 use forebay_lab::whole_file::{WholeFile, apart};
 use forebay_service::text_file;
 use serde_json::Value;
@@ -29,6 +30,15 @@ pub(crate) struct Args {
     /// What was measured: a report's folder, its comparison.json, or a folder of `forebay load`
     #[arg(long, value_name = "PATH")]
     results: Vec<PathBuf>,
+    /// What a search for the capacity left: the folder of `forebay capacity`, or its capacity.json
+    #[arg(long, value_name = "PATH")]
+    capacity: Option<PathBuf>,
+    /// Requests a second at today's busiest time, for the headroom [default: as in --capacity]
+    #[arg(long, value_name = "RATE", requires = "capacity")]
+    now: Option<f64>,
+    /// Growth a month: 0.05 is 5 %
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, requires = "now")]
+    growth: f64,
     /// Who decides, what was agreed, and when to call whom
     #[arg(long, value_name = "FILE")]
     sign_off: Option<PathBuf>,
@@ -38,7 +48,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let inputs: Vec<&Path> = [&args.config, &args.sign_off]
+    let inputs: Vec<&Path> = [&args.config, &args.sign_off, &args.capacity]
         .into_iter()
         .flatten()
         .chain(&args.results)
@@ -57,13 +67,28 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         normal.extend(measured(path)?);
     }
     let sign_off = args.sign_off.as_deref().map(SignOff::load).transpose()?;
-    let text = Runbook { settings, normal, sign_off }.markdown();
+    let growth = Growth::read(args.now, args.growth)?;
+    let limit = args.capacity.as_deref().map(limit).transpose()?;
+    let limit = limit.map(|limit| limit.with_growth(growth));
+    let text = Runbook { settings, normal, limit, sign_off }.markdown();
     let mut out = WholeFile::create(&args.out)?;
     out.write_all(text.as_bytes())
         .with_context(|| format!("{} can't be written", args.out.display()))?;
     out.finish()?;
     say(&format!("runbook: {}", args.out.display()));
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a search for the capacity came to.
+fn limit(path: &Path) -> anyhow::Result<Limit> {
+    let file = if path.is_dir() { path.join("capacity.json") } else { path.to_owned() };
+    let json: Option<Value> = serde_json::from_str(&text_file::read(&file)?).ok();
+    json.as_ref().and_then(Limit::of_json).with_context(|| {
+        format!(
+            "{}: no capacity\nhint: name the folder that `forebay capacity` wrote",
+            file.display()
+        )
+    })
 }
 
 /// What was measured, from a comparison or from a run.

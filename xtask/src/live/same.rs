@@ -21,9 +21,9 @@ const DRILLS: u32 = 40;
 /// five of 40 would with a probability of 1.4 % if each did with 5 %.
 const CLAIMS_MAX: f64 = 5.0;
 /// Blocks of each arm, and requests of each.
-const BLOCKS: (u32, u32) = (6, 120);
+const BLOCKS: (u32, u32) = (6, 200);
 /// How many times faster than real the engines live, and the load as a multiple of what they serve.
-const PACE: (u32, f64) = (40, 1.6);
+const PACE: (u32, f64) = (40, 2.5);
 
 /// Runs the drills: `--program FILE` for another build.
 pub(crate) fn run(workspace: &Workspace, words: &[&str]) -> anyhow::Result<ExitCode> {

@@ -7,7 +7,7 @@ use crate::compare::CompareError;
 use crate::drill::criteria::Criteria;
 use crate::drill::notation::three_digits;
 use crate::results::{Outcome, Run};
-use crate::stats::knee::knee;
+use crate::stats::knee::{Knee, knee};
 use crate::stats::search::{Bounds, Looks, Search, Shown};
 
 /// Runs at a rate that may be INVALID before it counts as beyond the generator's reach: a machine
@@ -88,7 +88,7 @@ impl Hunt {
         if let Some(invalid) = run.about.invalid.first() {
             offered.invalid.push(folder.to_owned());
             offered.why_invalid.clone_from(&invalid.what);
-            if offered.invalid.len() % INVALID_MAX > 0 {
+            if !offered.invalid.len().is_multiple_of(INVALID_MAX) {
                 return Ok(Taken::Again);
             }
             // One that counts says more than any number of runs that do not.
@@ -109,15 +109,18 @@ impl Hunt {
 
     /// What is known so far.
     pub fn capacity(&self, ended: Ended) -> Capacity {
-        let trials: Vec<Trial> = self.offered.iter().map(|offered| self.trial(offered)).collect();
+        let is_known = |offered: &&Offered| offered.runs.len() + offered.invalid.len() > 0;
+        let known = self.offered.iter().filter(is_known);
+        let trials: Vec<Trial> = known.map(|offered| self.trial(offered)).collect();
         let points: Vec<(f64, f64)> = trials
             .iter()
-            .filter_map(|trial| Some((trial.per_s, trial.ttft_ms_p50.value?)))
+            .filter_map(|trial| Some((trial.offered_per_s?, trial.completed_per_s?)))
             .collect();
+        let knee = knee(&points).filter(Knee::is_bend);
         Capacity {
             answer: self.search.answer(),
             confidence: 1.0 - self.error,
-            knee: knee(&points),
+            knee,
             trials,
             criteria: self.criteria.canonical(),
             criteria_sha256: self.criteria.hash(),
@@ -171,8 +174,7 @@ impl Hunt {
 
     fn show(&mut self, place: usize, with: &[usize], wanted: Shown) -> Result<(), CompareError> {
         let rate = self.offered[place].rate;
-        let known = self.search.tried().iter().any(|it| it.rate == rate && it.shown.is_some());
-        if known {
+        if self.search.tried(rate).is_some_and(|tried| tried.shown.is_some()) {
             return Ok(());
         }
         let own = self.offered[place].judged.as_ref().and_then(|judged| judged.shown);
@@ -186,7 +188,7 @@ impl Hunt {
 
     fn trial(&self, offered: &Offered) -> Trial {
         let rate = offered.rate;
-        let tried = self.search.tried().iter().find(|tried| tried.rate == rate);
+        let tried = self.search.tried(rate);
         let mut trial = Trial {
             per_s: rate,
             runs: offered.folders.clone(),
@@ -212,9 +214,12 @@ impl Hunt {
             trial.good_share = all.good_share.clone();
             trial.completed_share = all.completed_share.clone();
             trial.refused_share = all.refused_share.clone();
-            let each: Vec<f64> = offered.runs.iter().filter_map(completed_per_s).collect();
-            let mean = each.iter().sum::<f64>() / each.len() as f64;
-            trial.completed_per_s = Some(mean).filter(|mean| mean.is_finite());
+            let each: Vec<[f64; 2]> = offered.runs.iter().filter_map(per_s).collect();
+            let mean = |of: usize| {
+                let sum: f64 = each.iter().map(|rates| rates[of]).sum();
+                (!each.is_empty()).then(|| sum / each.len() as f64)
+            };
+            (trial.offered_per_s, trial.completed_per_s) = (mean(0), mean(1));
             if let Some(ttft) = ttft {
                 trial.ttft_ms_p50 = ttft.offered.p50.clone();
                 trial.ttft_ms_p90 = ttft.offered.p90.clone();
@@ -224,14 +229,14 @@ impl Hunt {
     }
 }
 
-/// Requests that were completed a second while those that count were offered, whenever they were
-/// due: what comes out of a target that is offered more than it can do.
-fn completed_per_s(run: &Run) -> Option<f64> {
+/// Requests that came and that were completed a second while those that count were due: what comes
+/// out of a target that is offered more than it can do, and neither how it starts nor how it drains.
+fn per_s(run: &Run) -> Option<[f64; 2]> {
     let due = || run.rows.iter().filter(|row| !row.is_warmup).map(|row| row.scheduled);
     let (from, to) = (due().min()?, due().max()?);
     let ends = run.rows.iter().filter(|row| row.outcome == Outcome::Completed);
     let ends = ends.filter_map(|row| Some(row.last()?.end));
-    let within = ends.filter(|end| (from..to).contains(end)).count();
+    let completed = ends.filter(|end| (from..to).contains(end)).count();
     let seconds = (to - from).as_secs_f64();
-    (seconds > 0.0).then(|| within as f64 / seconds)
+    (seconds > 0.0).then(|| [due().count() as f64 / seconds, completed as f64 / seconds])
 }

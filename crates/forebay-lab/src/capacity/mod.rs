@@ -27,7 +27,7 @@ use crate::stats::search::Answer;
 
 pub use fault::TargetFault;
 pub use hunt::{Hunt, HuntError, Taken};
-pub use told::{Growth, told};
+pub use told::{Growth, GrowthError, headroom, sentences, state, told};
 
 /// A rate that was tried.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -52,7 +52,10 @@ pub struct Trial {
     pub completed_share: Estimate,
     /// Share of them that was refused.
     pub refused_share: Estimate,
-    /// Requests a second that were completed.
+    /// Requests a second that came while those that count were due: chance makes it a little more
+    /// or less than `per_s`.
+    pub offered_per_s: Option<f64>,
+    /// Requests a second that were completed meanwhile, whenever they were due.
     pub completed_per_s: Option<f64>,
     /// The median TTFT over all offered in milliseconds.
     pub ttft_ms_p50: Estimate,
@@ -78,7 +81,7 @@ pub struct Capacity {
     pub answer: Answer,
     /// How sure each end of the interval is.
     pub confidence: f64,
-    /// Where the median TTFT bends.
+    /// Where what is completed stops growing with what is offered; `None` where it does not.
     pub knee: Option<Knee>,
     /// Every rate that was tried, rising.
     pub trials: Vec<Trial>,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use forebay_core::{Rng, Span};
 
-use super::{Ended, Growth, Hunt, Taken, told};
+use super::{Ended, Growth, Hunt, Taken, headroom, told};
 use crate::drill::criteria::Criteria;
 use crate::results::{About, Attempt, Fault, Invalid, Outcome, Row, Run};
 use crate::stats::search::{Bounds, Looks};
@@ -91,6 +91,7 @@ fn the_interval_holds_the_true_capacity_as_often_as_it_says() {
     let (capacity, hunts) = (20.0, 20_u32);
     let truth = truth(capacity);
     let (mut within, mut settled, mut width) = (0, 0, 0.0);
+    let mut knees = Vec::new();
     for nth in 0..hunts {
         // Rates that are tried depend on where a search begins.
         let bounds = Bounds { start: 2.0 + 0.1 * f64::from(nth), ..BOUNDS };
@@ -99,11 +100,15 @@ fn the_interval_holds_the_true_capacity_as_often_as_it_says() {
         let (low, high) = (found.answer.low, found.answer.high);
         within += u32::from(low <= truth && truth <= high);
         settled += u32::from(found.answer.is_settled && found.exit_code() == 0);
+        knees.extend(found.knee.map(|knee| knee.at / capacity));
         width += (high / low).min(10.0).ln() / f64::from(hunts);
         let runs: usize = found.trials.iter().map(|trial| trial.runs.len()).sum();
         assert!(runs <= 16, "{runs} runs");
     }
     assert!(within >= 18, "{within} of {hunts} hold {truth}");
+    // Beyond what it serves nothing more comes out.
+    let near = knees.iter().filter(|knee| (0.9..1.1).contains(*knee)).count();
+    assert!(knees.len() >= 18 && near + 1 >= knees.len(), "{knees:?}");
     assert!(settled >= 18 && width < 0.25, "{settled} settled, {width} wide");
 }
 
@@ -224,8 +229,23 @@ fn headroom_is_told_with_the_months_that_are_left() {
     let growth = Growth { now_per_s: found.answer.rate.unwrap() / 2.0, a_month: 1.0 };
     let text = told(&found, Some(growth));
     assert!(text.contains("headroom: 2.00 times"), "{text}");
-    assert!(text.contains("used up in 1.00 months"), "{text}");
+    assert!(text.contains("(409500 % a year) it is used up in 1.00 to 1."), "{text}");
     let json: serde_json::Value = serde_json::from_str(&found.json(Some(growth))).unwrap();
     assert_eq!(json["headroom"]["months"], 1.0);
     assert_eq!(json["ended"], "searched");
+}
+
+#[test]
+fn headroom_is_used_up_only_where_a_rate_was_shown_to_fail() {
+    let said = |now_per_s, a_month| {
+        let growth = Growth { now_per_s, a_month };
+        [Some(12.0), None].map(|high| headroom(10.0, high, growth))
+    };
+    let [between, at_least] = said(5.0, 0.02);
+    assert!(between.ends_with("(26.8 % a year) it is used up in 35.0 to 44.2 months"), "{between}");
+    assert!(at_least.ends_with("used up in 35.0 months at the earliest"), "{at_least}");
+    let [within, unknown] = said(11.0, 0.02);
+    assert!(within == unknown && within.ends_with("any is left is not known"), "{within}");
+    assert!(said(13.0, 0.02)[0].ends_with("it is used up already"));
+    assert_eq!(said(5.0, 0.0)[0], "headroom: 2.00 times what is asked today was shown to hold");
 }

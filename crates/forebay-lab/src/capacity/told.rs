@@ -19,6 +19,30 @@ pub struct Growth {
     pub a_month: f64,
 }
 
+/// What is asked today and how it grows are no figures.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error(
+    "today's rate lies above 0 and growth from 0 to 10, not {now_per_s} and {a_month}\nhint: 0.05 \
+     is 5 % a month"
+)]
+pub struct GrowthError {
+    now_per_s: f64,
+    a_month: f64,
+}
+
+impl Growth {
+    /// What is asked today, where that is told, with the growth of a month.
+    pub fn read(now_per_s: Option<f64>, a_month: f64) -> Result<Option<Self>, GrowthError> {
+        let Some(now_per_s) = now_per_s else { return Ok(None) };
+        let is_figure = now_per_s > 0.0 && now_per_s.is_finite() && (0.0..=10.0).contains(&a_month);
+        if is_figure {
+            Ok(Some(Self { now_per_s, a_month }))
+        } else {
+            Err(GrowthError { now_per_s, a_month })
+        }
+    }
+}
+
 /// The capacity in a few lines.
 pub fn told(capacity: &Capacity, growth: Option<Growth>) -> String {
     let mut text = table(capacity);
@@ -50,7 +74,7 @@ fn table(capacity: &Capacity) -> String {
 }
 
 /// What is known of a rate, in a word or three.
-pub(super) fn state(trial: &Trial) -> &'static str {
+pub fn state(trial: &Trial) -> &'static str {
     match (trial.decided, trial.looks) {
         ("holds", _) => "hold",
         ("fails", _) => "fail",
@@ -61,7 +85,7 @@ pub(super) fn state(trial: &Trial) -> &'static str {
 }
 
 /// What the search came to, a sentence each.
-pub(super) fn sentences(capacity: &Capacity, growth: Option<Growth>) -> Vec<String> {
+pub fn sentences(capacity: &Capacity, growth: Option<Growth>) -> Vec<String> {
     let answer = &capacity.answer;
     let sure = percent(capacity.confidence);
     let per_s = |rate: f64| format!("{} requests a second", three_digits(rate));
@@ -102,9 +126,13 @@ pub(super) fn sentences(capacity: &Capacity, growth: Option<Growth>) -> Vec<Stri
         }
     }
     if let Some(knee) = &capacity.knee {
-        all.push(format!("knee: the median TTFT bends at {}", per_s(knee.at)));
+        all.push(format!(
+            "knee: what is completed stops growing with what is offered at {}",
+            per_s(knee.at)
+        ));
     }
-    all.extend(growth.zip(answer.rate).map(|(growth, rate)| headroom(rate, growth)));
+    let high = Some(answer.high).filter(|high| high.is_finite());
+    all.extend(growth.zip(answer.rate).map(|(growth, rate)| headroom(rate, high, growth)));
     all
 }
 
@@ -128,24 +156,29 @@ fn looks(answer: &Answer) -> Option<String> {
     ))
 }
 
-/// What is left of a capacity, and when it is used up.
-pub(super) fn headroom(rate: f64, growth: Growth) -> String {
+/// What is left between what is asked today and the two ends of a capacity, and when it is used up.
+/// Only a rate that was shown to fail says that nothing is left.
+pub fn headroom(low: f64, high: Option<f64>, growth: Growth) -> String {
     let Growth { now_per_s, a_month } = growth;
-    let share = rate / now_per_s;
-    let mut text = format!("headroom: {} times what is asked today", three_digits(share));
-    match months_left(rate, now_per_s, a_month) {
-        Some(months) if months <= 0.0 => text.push_str("; it is used up already"),
-        Some(months) => {
-            let _ = write!(
-                text,
-                "; at {} more each month ({} a year) it is used up in {} months",
-                percent(a_month),
-                percent((1.0 + a_month).powi(12) - 1.0),
-                three_digits(months)
-            );
-        }
-        None => {}
+    let factor = three_digits(low / now_per_s);
+    let mut text = format!("headroom: {factor} times what is asked today was shown to hold");
+    if high.is_some_and(|high| now_per_s >= high) {
+        text.push_str("; it is used up already");
+        return text;
     }
+    if now_per_s >= low {
+        text.push_str(", so whether any is left is not known");
+        return text;
+    }
+    let Some(first) = months_left(low, now_per_s, a_month) else { return text };
+    let last = high.and_then(|high| months_left(high, now_per_s, a_month));
+    let when = match last {
+        Some(last) => format!("in {} to {} months", three_digits(first), three_digits(last)),
+        None => format!("in {} months at the earliest", three_digits(first)),
+    };
+    let a_year = percent((1.0 + a_month).powi(12) - 1.0);
+    let a_month = percent(a_month);
+    let _ = write!(text, "; at {a_month} more each month ({a_year} a year) it is used up {when}");
     text
 }
 
@@ -159,6 +192,8 @@ impl Capacity {
                 "growth_a_month": growth.a_month,
                 "factor": rate / growth.now_per_s,
                 "months": months_left(rate, growth.now_per_s, growth.a_month),
+                "months_at_most": finite(self.answer.high)
+                    .and_then(|high| months_left(high, growth.now_per_s, growth.a_month)),
             })
         });
         let value = json!({

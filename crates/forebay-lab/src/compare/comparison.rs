@@ -266,7 +266,10 @@ pub struct Recovery {
 pub struct Finding {
     /// The criterion as a person reads it: `refused ≤ 1 %`.
     pub criterion: String,
-    /// What was seen.
+    /// The limit is the least that passes, and not the most.
+    pub is_least: bool,
+    /// What was seen. Its ends are the bounds that decided, each with the error that a verdict may
+    /// make on that side, and none where the criterion is about these runs only.
     pub seen: Estimate,
     /// The share of requests that decides it, where one does: a quantile holds when few enough
     /// requests are beyond the limit.
@@ -276,6 +279,10 @@ pub struct Finding {
     /// As many more blocks like these would probably decide it; `None` where it is decided, or
     /// where no number would.
     pub blocks_more: Option<u64>,
+    /// The same as requests.
+    pub requests_more: Option<u64>,
+    /// The same as seconds of runs like these, where it is known how long they took.
+    pub seconds_more: Option<f64>,
 }
 
 /// One arm against the baseline.

@@ -21,6 +21,10 @@ pub(super) struct Sure<'u> {
     pub(super) error: f64,
     /// There are limits that tell good from slow.
     pub(super) has_limits: bool,
+    /// Runs that the units are of.
+    pub(super) runs: usize,
+    /// How long those took together, where it is known.
+    pub(super) seconds: Option<f64>,
 }
 
 impl Sure<'_> {
@@ -74,7 +78,7 @@ impl Sure<'_> {
     ) -> LatencyFigures {
         let offered = |q: f64| {
             known.map_or_else(say::nothing, |known| {
-                let interval = known.interval(q, self.error, self.autocorrelation);
+                let interval = known.interval(q, (self.error, self.error), self.autocorrelation);
                 say::latency(known.offered(q), interval, buckets)
             })
         };

@@ -5,6 +5,7 @@
 //! | [`comparison`] | holds what came of it |
 //! | `arms` | reads arms from the words that name them |
 //! | `drilled` | reads the folder of a live drill |
+//! | `same` | finds runs that were given twice |
 //! | `request` | reduces a run to its requests, and counts how they ended |
 //! | `cut` | cuts one run into blocks |
 //! | `known` | finds quantiles over all offered, or their bounds |
@@ -26,6 +27,7 @@ mod judge;
 mod known;
 mod number;
 mod request;
+mod same;
 mod say;
 mod summary;
 pub mod table;
@@ -103,6 +105,19 @@ pub enum CompareError {
          runs of one arm have commas between them"
     )]
     SameLabel(String),
+    /// One run is twice in an arm.
+    #[error(
+        "{arm}: {first} and {second} are the same run\nhint: one run tells no more by being given \
+         twice; leave one out, or measure again"
+    )]
+    SameRun {
+        /// The arm's label.
+        arm: String,
+        /// Where it lies.
+        first: String,
+        /// Where it lies as well.
+        second: String,
+    },
     /// The buckets of a run do not add up to what it offered.
     #[error("{from}: {what}\nhint: the files of this run contradict one another; measure it again")]
     Unbalanced {
@@ -145,6 +160,7 @@ pub fn compare(
         let twice = arms.iter().find(|arm| !seen.insert(&arm.label));
         return Err(CompareError::SameLabel(twice.map_or(String::new(), |it| it.label.clone())));
     }
+    arms.iter().try_for_each(same::refuse_within)?;
     let read = |arm| Read::of(arm, criteria);
     let reads = arms.iter().map(read).collect::<Result<Vec<Read<'_>>, CompareError>>()?;
     let count = reads.iter().filter_map(Read::single).map(|it| cut::cut(it).count).min();
@@ -180,6 +196,7 @@ pub fn compare(
     };
     comparison.summary = summary::sentences(&comparison);
     comparison.notes = summary::notes(&comparison);
+    comparison.notes.extend(same::notes(arms));
     Ok(comparison)
 }
 
@@ -267,11 +284,15 @@ impl<'a> Read<'a> {
 
     fn figures(&self, cutting: &Cutting, criteria: &Criteria, options: &Options) -> ArmFigures {
         let has_limits = !criteria.good().is_empty();
+        let runs: Vec<&Unit> = self.runs.iter().flatten().collect();
+        let makespans: Option<Vec<f64>> = runs.iter().map(|run| run.makespan_s()).collect();
         let sure = Sure {
             units: &cutting.units,
             autocorrelation: cutting.autocorrelation.unwrap_or(0.0),
             error: (1.0 - options.confidence) / 2.0,
             has_limits,
+            runs: runs.len(),
+            seconds: makespans.as_ref().map(|all| all.iter().sum()),
         };
         let requests: Vec<&Request> = cutting.units.iter().flat_map(Unit::requests).collect();
         let (findings, outcome, reason) = if cutting.units.is_empty() {
@@ -288,8 +309,6 @@ impl<'a> Read<'a> {
             let buckets = request::buckets(own.copied());
             (name, buckets)
         });
-        let runs: Vec<&Unit> = self.runs.iter().flatten().collect();
-        let makespans: Option<Vec<f64>> = runs.iter().map(|run| run.makespan_s()).collect();
         let is_known = !requests.is_empty();
         ArmFigures {
             label: self.arm.label.clone(),

@@ -43,6 +43,9 @@ pub struct Seen {
     pub refused_by_clients: u64,
     /// Refusals that the arm counted; `None` where it does not count them, or nobody said where.
     pub refused_by_server: Option<u64>,
+    /// The arm was to count its refusals, and its page could not be read.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub refusals_unreadable: bool,
     /// What moved on the arm's page of metrics, by series.
     pub arm: BTreeMap<String, Change>,
     /// The same of each engine, by URL.
@@ -76,7 +79,11 @@ pub struct Look {
 
 impl Seen {
     /// Whether the server counted as many refusals as clients saw; `None` where it does not count.
+    /// One that was to count, and whose page can't be read, has proven nothing.
     pub fn agrees(&self) -> Option<bool> {
+        if self.refusals_unreadable {
+            return Some(false);
+        }
         self.refused_by_server.map(|counted| counted == self.refused_by_clients)
     }
 }
@@ -105,7 +112,7 @@ impl Setting<'_> {
         let Self { design, arm, fleet, .. } = self;
         let workers = self.cell.workers;
         let asker = self.ready.asker_of(self.place);
-        let running = Running::start((arm, asker), fleet, workers, design, self.logs).await?;
+        let mut running = Running::start((arm, asker), fleet, workers, design, self.logs).await?;
         let at = (self.place, running.url.as_str());
         let settings = design.load.sending.settings(at, self.ready, design.blocks.seed)?;
         let mut notes = self.requests.notes.clone();
@@ -127,6 +134,8 @@ impl Setting<'_> {
         rows.sort_by_key(|row| row.request);
         let after = self.pages(&running).await;
         notes.extend(ended.notes);
+        notes.extend(running.has_ended());
+        notes.extend(fleet.has_ended());
         let about = About {
             label: arm.name.clone(),
             tool: concat!("forebay ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -253,11 +262,15 @@ impl Setting<'_> {
                 })
                 .collect()
         };
-        let is_counted = !self.arm.refusals.is_empty() && !after.arm.is_empty();
+        let is_counted = !self.arm.refusals.is_empty();
+        let is_readable = !before.arm.is_empty() && !after.arm.is_empty();
+        let moved_by = (counted(&after.arm) - counted(&before.arm)).round();
+        // A counter that went back is that of another process.
+        let is_known = is_counted && is_readable && moved_by >= 0.0;
         Seen {
             refused_by_clients: refused as u64,
-            refused_by_server: is_counted
-                .then(|| (counted(&after.arm) - counted(&before.arm)).round() as u64),
+            refused_by_server: is_known.then_some(moved_by as u64),
+            refusals_unreadable: is_counted && !is_known,
             arm: after.arm.since(&before.arm),
             engines: moved(|pages| &pages.engines),
             exporters: moved(|pages| &pages.exporters),

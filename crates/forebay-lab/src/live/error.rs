@@ -25,6 +25,17 @@ pub enum LiveError {
         /// What came back.
         said: String,
     },
+    /// Somebody answers where an arm is to be started.
+    #[error(
+        "{name}: something answers at {url} before it is started\nhint: end that first, or let the \
+         drill choose with {{port}} in `command` and `url`"
+    )]
+    Occupied {
+        /// The arm.
+        name: String,
+        /// Where.
+        url: String,
+    },
     /// A question that must be answered before a block was not.
     #[error(
         "{name} does not {what}: {said}\nhint: mend `reset` in the drill's file, or leave it out"

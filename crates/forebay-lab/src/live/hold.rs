@@ -10,6 +10,7 @@ use std::pin::Pin;
 use super::block::{Done, Seen, Setting};
 use super::design::{Arm, Cell, Design};
 use super::error::LiveError;
+use super::process;
 use super::requests::Block;
 use super::sending::Ready;
 use super::simulated::{self, Simulated};
@@ -275,7 +276,10 @@ impl CellDone {
         let count = |(arm, blocks): (&Arm, &Vec<Done>)| {
             // What an invalid run was refused stands nowhere else either.
             let valid = || blocks.iter().filter(|done| done.run.about.is_valid());
-            let refused = valid().map(|done| done.seen.refused_by_server).sum::<Option<u64>>()?;
+            // One whose page could not be read agrees with nobody, whatever the others counted.
+            let is_asked = |done: &&Done| !done.seen.refusals_unreadable;
+            let known = valid().filter(is_asked).map(|done| done.seen.refused_by_server);
+            let refused = known.sum::<Option<u64>>()?;
             let agrees = valid().all(|done| done.seen.agrees() == Some(true));
             let count = ServerCount { refused, agrees: Some(agrees) };
             (valid().count() > 0).then(|| (arm.name.clone(), count))
@@ -298,6 +302,20 @@ impl CellDone {
         design.arms.iter().zip(&self.blocks).flat_map(|(arm, blocks)| {
             let blocks = (1..).zip(blocks).filter(|(_, done)| done.seen.agrees() == Some(false));
             blocks.map(|(round, done)| (arm.name.as_str(), round, &done.seen))
+        })
+    }
+
+    /// Programs that ended while they were needed: arm, round from 1, and what is to be said.
+    pub fn deaths<'a>(
+        &'a self,
+        design: &'a Design,
+    ) -> impl Iterator<Item = (&'a str, usize, &'a str)> {
+        design.arms.iter().zip(&self.blocks).flat_map(|(arm, blocks)| {
+            (1..).zip(blocks).flat_map(move |(round, done)| {
+                let notes = done.run.about.notes.iter();
+                let deaths = notes.filter(|note| note.contains(process::ENDED));
+                deaths.map(move |note| (arm.name.as_str(), round, note.as_str()))
+            })
         })
     }
 

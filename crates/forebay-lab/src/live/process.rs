@@ -1,6 +1,9 @@
 //! Starts programs in a group of their own, and ends them with all that they have started.
 
-use std::fs::{self, File};
+mod guard;
+mod log;
+
+use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -9,6 +12,14 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+
+use self::guard::{Guard, Mark};
+use self::log::Log;
+
+/// Part of what is said of a program that has ended while it was needed.
+pub(super) const ENDED: &str = "ended though it was needed";
+/// How long the command that stops a program may take.
+const STOP_MAX: Duration = Duration::from_mins(1);
 
 /// How long a program may take to end after it was asked to. A gateway that drains has answers
 /// under way, but a drill asks it only when all are there.
@@ -55,12 +66,16 @@ pub enum ProcessError {
     },
 }
 
-/// A program that runs until this is dropped, with its whole process group.
+/// A program that runs until this is dropped, with all that it has started: also what has left its
+/// group, and also where this process is killed.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
+    guard: Option<Guard>,
+    mark: Mark,
     name: String,
     log: PathBuf,
+    words: Log,
     /// What ends it besides a signal, if anything.
     stop: Vec<String>,
     folder: PathBuf,
@@ -76,19 +91,23 @@ impl Process {
         log: &Path,
     ) -> Result<Self, ProcessError> {
         let unwritable = |said| ProcessError::Log { file: log.to_owned(), said };
-        let file = File::options().create(true).append(true).open(log).map_err(unwritable)?;
+        let (written, to) = Log::open(log).map_err(unwritable)?;
+        let mark = Mark::new();
         let (program, arguments) =
             words.split_first().map_or(("", words), |(program, rest)| (program.as_str(), rest));
         let mut command = Command::new(program);
         command.args(arguments).current_dir(folder).process_group(0).stdin(Stdio::null());
-        command.stdout(file.try_clone().map_err(unwritable)?).stderr(file);
+        command.stdout(to.try_clone().map_err(unwritable)?).stderr(to);
+        mark.put(&mut command);
         let child = command.spawn().map_err(|said| ProcessError::Start {
             program: program.to_owned(),
             line: words.join(" "),
             said,
         })?;
+        // Without a shell nobody watches, and the program still ends with this.
+        let guard = Guard::over(child.id(), &mark).ok();
         let (name, log, folder) = (name.to_owned(), log.to_owned(), folder.to_owned());
-        Ok(Self { child, name, log, stop, folder })
+        Ok(Self { child, guard, mark, name, log, words: written, stop, folder })
     }
 
     /// Whether it can't become ready any more: its first process has failed, or it has ended and
@@ -98,6 +117,13 @@ impl Process {
         let is_alone = self.group().is_none_or(|group| test_kill_process_group(group).is_err());
         let gone = !status.success() || (is_alone && self.stop.is_empty());
         gone.then(|| self.not_ready(format!("ended: {status}")))
+    }
+
+    /// What is to be said of it if it has ended though it is needed.
+    pub fn has_ended(&mut self) -> Option<String> {
+        self.has_failed()?;
+        let status = self.child.try_wait().ok().flatten()?;
+        Some(format!("{} {ENDED} ({status}): see {}", self.name, self.log.display()))
     }
 
     /// Whether what starts it is done. A program with a command that stops it is one that starts
@@ -117,6 +143,7 @@ impl Process {
     }
 
     fn tail(&self) -> String {
+        self.words.settle();
         let bytes = fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(TAIL_BYTES)..]);
         let lines: Vec<&str> = text.lines().collect();
@@ -141,21 +168,40 @@ impl Process {
     }
 }
 
+impl Process {
+    /// Runs the command that stops it, for as long as that may take.
+    fn stop(&self) {
+        let Some((program, arguments)) = self.stop.split_first() else { return };
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(&self.folder).stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        // What it leaves behind is signalled next, so how it ends does not matter.
+        let Ok(mut stopping) = command.spawn() else { return };
+        let asked = Instant::now();
+        while matches!(stopping.try_wait(), Ok(None)) {
+            if asked.elapsed() > STOP_MAX {
+                let group = i32::try_from(stopping.id()).ok().and_then(Pid::from_raw);
+                group.map(|group| kill_process_group(group, Signal::KILL));
+                let _ = stopping.wait();
+            }
+            sleep(POLL);
+        }
+    }
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
-        if let Some((program, arguments)) = self.stop.split_first() {
-            let mut command = Command::new(program);
-            command.args(arguments).current_dir(&self.folder).stdin(Stdio::null());
-            // What it leaves behind is signalled next, so its own end does not matter.
-            let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
-        }
+        self.stop();
         self.signal(Signal::TERM);
+        self.mark.signal(Signal::TERM);
         let asked = Instant::now();
         while asked.elapsed() < END_MAX && !self.is_gone() {
             sleep(POLL);
         }
         self.signal(Signal::KILL);
+        self.mark.signal(Signal::KILL);
         let _ = self.child.wait();
+        self.guard = None;
     }
 }
 
@@ -194,14 +240,61 @@ mod tests {
         let child = rustix::process::Pid::from_raw(child).unwrap();
         assert!(rustix::process::test_kill_process(child).is_ok());
         drop(process);
-        // Whoever adopts an orphan may take a moment to bury it.
-        let is_dead = |_| {
-            sleep(Duration::from_millis(10));
-            let stat = fs::read_to_string(format!("/proc/{}/stat", child.as_raw_nonzero()));
-            stat.map_or(true, |stat| stat.contains(") Z "))
-        };
-        assert!((0..400).any(is_dead));
+        assert!(ends(&child.as_raw_nonzero().to_string()));
         fs::remove_file(log).unwrap();
+    }
+
+    /// Whether a process ends soon. Whoever adopts an orphan may take a moment to bury it.
+    fn ends(pid: &str) -> bool {
+        (0..400).any(|_| {
+            sleep(Duration::from_millis(10));
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+            stat.map_or(true, |stat| stat.contains(") Z "))
+        })
+    }
+
+    #[test]
+    fn a_daemon_that_has_left_the_group_ends_with_it_as_well() {
+        let (process, log) = shell("daemon", "setsid sh -c 'echo $$; sleep 600' & sleep 600");
+        let daemon = awaited(&log).trim().to_owned();
+        drop(process);
+        assert!(ends(&daemon));
+        fs::remove_file(log).unwrap();
+    }
+
+    #[test]
+    fn what_a_program_prints_without_end_is_kept_up_to_a_bound() {
+        let (process, log) = shell("prints", "yes forebay");
+        let mut length = 0;
+        for _ in 0..1_000 {
+            length = fs::metadata(&log).map_or(0, |log| log.len());
+            if length > super::log::BYTES_MAX {
+                break;
+            }
+            sleep(Duration::from_millis(10));
+        }
+        sleep(Duration::from_millis(100));
+        assert!(fs::metadata(&log).unwrap().len() <= length.max(super::log::BYTES_MAX + 100));
+        drop(process);
+        let text = fs::read_to_string(&log).unwrap();
+        assert!(text.ends_with("[no more is kept: 8 MiB]\n") && text.len() < 9 << 20);
+        fs::remove_file(log).unwrap();
+    }
+
+    #[test]
+    fn a_program_that_has_ended_though_it_was_needed_says_so() {
+        let (mut process, log) = shell("dies", "exit 7");
+        let said = (0..400).find_map(|_| {
+            sleep(Duration::from_millis(10));
+            process.has_ended()
+        });
+        let said = said.unwrap();
+        assert!(said.starts_with("dies ended though it was needed (exit status: 7)"), "{said}");
+        let (mut runs, other) = shell("runs", "sleep 600");
+        assert_eq!(runs.has_ended(), None);
+        drop((process, runs));
+        fs::remove_file(log).unwrap();
+        fs::remove_file(other).unwrap();
     }
 
     #[test]

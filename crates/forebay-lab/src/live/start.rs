@@ -1,5 +1,6 @@
 //! Starts engines and arms, asks whether they are ready, and brings them to a known state.
 
+use std::cell::RefCell;
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
@@ -28,7 +29,7 @@ pub(super) struct Fleet {
     /// Who asks them.
     pub(super) asker: Asker,
     /// Those that the drill started; they end with this.
-    processes: Vec<Process>,
+    processes: RefCell<Vec<Process>>,
 }
 
 impl Fleet {
@@ -63,13 +64,19 @@ impl Fleet {
                 ..Filling::default()
             };
             let name = format!("worker-{nth}");
-            fleet.processes.push(started(&name, command, filling, design, logs)?);
+            let process = started(&name, command, filling, design, logs)?;
+            fleet.processes.get_mut().push(process);
             fleet.urls.push(format!("http://127.0.0.1:{}", ports[0]));
         }
-        for (url, process) in fleet.urls.iter().zip(&mut fleet.processes) {
+        for (url, process) in fleet.urls.iter().zip(fleet.processes.get_mut()) {
             until_ready(process, &fleet.asker, (url, &engines.health), command.ready_max).await?;
         }
         Ok(fleet)
+    }
+
+    /// What is to be said of workers that have ended though they are needed.
+    pub(super) fn has_ended(&self) -> Option<String> {
+        self.processes.borrow_mut().iter_mut().find_map(Process::has_ended)
     }
 
     /// Waits until no engine runs or holds anything; `Some` says that it did not come to that. What
@@ -111,7 +118,7 @@ pub(super) struct Running {
     metrics: Option<(String, Asker)>,
     /// Who asks it.
     pub(super) asker: Asker,
-    _process: Option<Process>,
+    process: Option<Process>,
 }
 
 impl Running {
@@ -146,12 +153,21 @@ impl Running {
                 None
             }
             Some(command) => {
+                // Else what answers later may be somebody else, and be measured in its place.
+                if asker.get(&url, &arm.health).await.is_ok() {
+                    return Err(LiveError::Occupied { name: arm.name.clone(), url });
+                }
                 let mut process = started(&arm.name, command, filling, design, logs)?;
                 until_ready(&mut process, &asker, (&url, &arm.health), command.ready_max).await?;
                 Some(process)
             }
         };
-        Ok(Self { url, metrics, asker, _process: process })
+        Ok(Self { url, metrics, asker, process })
+    }
+
+    /// What is to be said of it if it has ended though it is needed.
+    pub(super) fn has_ended(&mut self) -> Option<String> {
+        self.process.as_mut().and_then(Process::has_ended)
     }
 
     /// Its page of metrics; an empty one where it has none, or does not show it.
@@ -192,14 +208,16 @@ async fn until_ready(
 ) -> Result<(), LiveError> {
     let begun = Instant::now();
     loop {
-        let said = match asker.get(url, health).await {
+        let answer = asker.get(url, health).await;
+        // First: whoever answers for a program that has failed is another one.
+        if let Some(failed) = process.has_failed() {
+            return Err(failed.into());
+        }
+        let said = match answer {
             Ok(_) if process.has_started() => return Ok(()),
             Ok(_) => "it answers, but what starts it has not ended".to_owned(),
             Err(said) => said,
         };
-        if let Some(failed) = process.has_failed() {
-            return Err(failed.into());
-        }
         if begun.elapsed() > limit {
             let secs = limit.as_secs_f64();
             let what = format!("is not ready after {secs} s ({url}{health}: {said})");

@@ -121,17 +121,30 @@ fn cell_table(text: &mut String, drill: &Drill, cell: &CellDone) {
 fn engaged(drill: &Drill, cell: &CellDone) -> String {
     let mut text = String::new();
     for (arm, blocks) in drill.design.arms.iter().zip(&cell.blocks) {
-        let counted: Option<u64> =
+        let name = &arm.name;
+        let unread = blocks.iter().filter(|done| done.seen.refusals_unreadable).count();
+        if unread > 0 {
+            let _ = writeln!(
+                text,
+                "refusals of {name}: its metrics could not be read in {unread} of {}, so no \
+                 verdict holds",
+                counted(blocks.len(), "block")
+            );
+            continue;
+        }
+        let by_server: Option<u64> =
             blocks.iter().map(|done| done.seen.refused_by_server).sum::<Option<u64>>();
-        let Some(counted) = counted.filter(|_| !blocks.is_empty()) else { continue };
+        let Some(by_server) = by_server.filter(|_| !blocks.is_empty()) else { continue };
         let seen: u64 = blocks.iter().map(|done| done.seen.refused_by_clients).sum();
         let agreed = blocks.iter().all(|done| done.seen.agrees() != Some(false));
         let word = if agreed { "equal" } else { "NOT EQUAL, so no verdict holds" };
         let _ = writeln!(
             text,
-            "refusals of {}: {counted} counted by the server, {seen} seen by clients: {word}",
-            arm.name
+            "refusals of {name}: {by_server} counted by the server, {seen} seen by clients: {word}"
         );
+    }
+    for (arm, round, note) in cell.deaths(&drill.design) {
+        let _ = writeln!(text, "{arm}, round {round}: {note}");
     }
     text
 }

@@ -18,6 +18,9 @@ pub(super) const KIND_LIVE: &str = "forebay live report";
 /// What that of a live drill says, whose folder holds its runs and is never replaced.
 pub(super) const KIND_DRILL: &str = "forebay live drill";
 
+/// What that of a search for a capacity says, whose folder holds its runs.
+pub(super) const KIND_CAPACITY: &str = "forebay capacity";
+
 /// Why a report could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
@@ -70,14 +73,63 @@ pub(super) fn write(folder: &Path, files: &BTreeMap<String, String>) -> Result<(
         let path = partial.0.join(name);
         fs::write(&path, text).map_err(unwritable(&folder.join(name)))?;
     }
+    take_place(&partial.0, folder, &replaced.0)
+}
+
+/// Gives a folder the place of another, which is moved away.
+fn take_place(partial: &Path, folder: &Path, replaced: &Path) -> Result<(), FolderError> {
     if folder.exists() {
-        fs::rename(folder, &replaced.0).map_err(unwritable(folder))?;
+        fs::rename(folder, replaced).map_err(unwritable(folder))?;
     }
-    fs::rename(&partial.0, folder).map_err(|said| {
+    fs::rename(partial, folder).map_err(|said| {
         // Puts the older report back; if that fails too, the first failure is the one to tell.
-        let _ = fs::rename(&replaced.0, folder);
+        let _ = fs::rename(replaced, folder);
         FolderError::Unwritable { path: folder.to_owned(), said }
     })
+}
+
+/// A folder that fills while something runs, under a temporary name beside its own, and takes the
+/// place of an older one when all of it is there. What was begun and not finished stays under the
+/// temporary name if anything is in it: runs are what a search costs.
+#[derive(Debug)]
+pub struct Growing {
+    folder: PathBuf,
+    part: PathBuf,
+    is_finished: bool,
+}
+
+impl Growing {
+    /// Begins it. What is there under its name stays until it is finished.
+    pub fn create(named: &Path) -> Result<Self, FolderError> {
+        check(named)?;
+        let folder = followed(named).map_err(unwritable(named))?;
+        let part = beside(&folder, "part")?;
+        fs::create_dir_all(&part).map_err(unwritable(&part))?;
+        Ok(Self { folder, part, is_finished: false })
+    }
+
+    /// Where its files are put until it is finished.
+    pub fn part(&self) -> &Path {
+        &self.part
+    }
+
+    /// Gives it its name.
+    pub(super) fn finish(mut self) -> Result<(), FolderError> {
+        refuse_foreign(&self.folder)?;
+        let replaced = Removed(beside(&self.folder, "replaced")?);
+        take_place(&self.part, &self.folder, &replaced.0)?;
+        self.is_finished = true;
+        Ok(())
+    }
+}
+
+impl Drop for Growing {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            // Only an empty folder can be removed like this.
+            let _ = fs::remove_dir(&self.part);
+        }
+    }
 }
 
 /// A path whose folder goes away with it, whatever happens.
@@ -105,8 +157,9 @@ fn refuse_foreign(folder: &Path) -> Result<(), FolderError> {
         Ok(mut entries) => {
             let is_marked =
                 |text: &str, kind: &str| text.contains(&format!("\"kind\": \"{kind}\""));
+            let replaced = [KIND, KIND_LIVE, KIND_CAPACITY];
             let ours = fs::read_to_string(folder.join(MARKER))
-                .is_ok_and(|text| is_marked(&text, KIND) || is_marked(&text, KIND_LIVE));
+                .is_ok_and(|text| replaced.iter().any(|kind| is_marked(&text, kind)));
             if ours || entries.next().is_none() { Ok(()) } else { Err(foreign()) }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -128,7 +181,7 @@ mod tests {
     use std::fs;
     use std::path::{Path, PathBuf};
 
-    use super::{FolderError, KIND, MARKER, check, write};
+    use super::{FolderError, Growing, KIND, MARKER, check, write};
 
     /// An empty folder of this test's own.
     fn scratch(name: &str) -> PathBuf {
@@ -182,6 +235,27 @@ mod tests {
         let root = scratch("tried");
         check(&root.join("new/deeper/report")).unwrap();
         assert!(names(&root).is_empty(), "{:?}", names(&root));
+    }
+
+    #[test]
+    fn a_folder_that_grows_takes_its_place_only_when_it_is_whole() {
+        let root = scratch("growing");
+        write(&root.join("report"), &report("old")).unwrap();
+        drop(Growing::create(&root.join("report")).unwrap());
+        assert_eq!(names(&root), ["report"]);
+        let growing = Growing::create(&root.join("report")).unwrap();
+        fs::create_dir(growing.part().join("run-001")).unwrap();
+        drop(growing);
+        assert_eq!(names(&root).len(), 2, "what was measured stays");
+        let growing = Growing::create(&root.join("report")).unwrap();
+        assert!(root.join("report/index.html").exists());
+        growing.finish().unwrap();
+        assert_eq!(
+            (names(&root), names(&root.join("report"))),
+            (vec!["report".into()], vec!["run-001".to_owned()])
+        );
+        fs::write(root.join("file"), "").unwrap();
+        assert!(Growing::create(&root.join("file")).is_err());
     }
 
     #[cfg(unix)]

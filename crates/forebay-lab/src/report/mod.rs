@@ -17,6 +17,7 @@ use std::path::Path;
 use crate::drill::Drill;
 use crate::drill::digest;
 
+pub mod capacity;
 pub mod escape;
 pub mod figures;
 mod folder;
@@ -32,7 +33,7 @@ mod tests;
 mod verdicts;
 mod verify;
 
-pub use folder::{FolderError, check};
+pub use folder::{FolderError, Growing, check};
 pub use origin::Origin;
 pub use sign_off::{Agreed, Call, Person, SignOff, SignOffError, SignedError, held};
 pub use verdicts::verdicts_json;

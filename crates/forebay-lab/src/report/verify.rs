@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::folder::{KIND, KIND_DRILL, KIND_LIVE, MARKER};
+use super::folder::{KIND, KIND_CAPACITY, KIND_DRILL, KIND_LIVE, MARKER};
 use crate::drill::digest;
 
 /// What a folder came to.
@@ -91,7 +91,7 @@ pub fn verify(folder: &Path) -> Result<Verified, VerifyError> {
     })?;
     let manifest: Manifest = serde_json::from_slice(&text)
         .map_err(|error| no_report(format!("its {MARKER} is no manifest: {error}")))?;
-    if ![KIND, KIND_LIVE, KIND_DRILL].contains(&manifest.kind.as_str()) {
+    if ![KIND, KIND_LIVE, KIND_DRILL, KIND_CAPACITY].contains(&manifest.kind.as_str()) {
         return Err(no_report(format!("its {MARKER} is of another kind")));
     }
     // A name that leads out of the folder is none of ours.

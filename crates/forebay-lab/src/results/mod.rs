@@ -11,6 +11,7 @@
 //! | [`Summary`] | what its rows sum up to |
 
 mod about;
+mod check;
 mod counters;
 mod error;
 mod export;

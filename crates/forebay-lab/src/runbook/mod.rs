@@ -7,7 +7,9 @@
 //! | `remedy` | which keys change a refusal, and what that costs |
 //! | `reference` | what each refusal means, from the reference of refusals |
 //! | `normal` | what was measured when all was well |
+//! | `limit` | at which rate it ends, by a search for the capacity |
 
+mod limit;
 mod normal;
 mod reference;
 mod remedy;
@@ -19,6 +21,7 @@ use std::fmt::Write as _;
 
 use forebay_core::RefusalReason;
 
+pub use limit::Limit;
 pub use normal::Normal;
 pub use settings::Settings;
 
@@ -34,6 +37,8 @@ pub struct Runbook {
     pub settings: Option<Settings>,
     /// What was measured.
     pub normal: Vec<Normal>,
+    /// Up to which rate the criteria hold, and from which on requests are refused.
+    pub limit: Option<Limit>,
     /// Who decides, what was agreed, and when to call whom.
     pub sign_off: Option<SignOff>,
 }
@@ -45,6 +50,9 @@ impl Runbook {
         self.head(&mut text);
         self.first_five_minutes(&mut text);
         self.normal(&mut text);
+        if let Some(limit) = &self.limit {
+            limit.write(&mut text);
+        }
         self.where_to_look(&mut text);
         if self.settings.is_some() {
             self.reasons(&mut text);
@@ -115,6 +123,9 @@ impl Runbook {
                  `vllm:kv_cache_usage_perc` near 1 say that they are full."
                     .to_owned(),
             );
+        }
+        if let Some(limit) = &self.limit {
+            steps.push(limit.step());
         }
         steps.push(
             "Are clients retrying? Requests that rise while completed ones do not are retries. \

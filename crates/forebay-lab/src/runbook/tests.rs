@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::{Normal, Runbook, Settings};
+use super::{Limit, Normal, Runbook, Settings};
+use crate::capacity::Growth;
 use crate::report::SignOff;
 
 const SHOWN: &str = r#"
@@ -55,6 +56,7 @@ fn whole() -> Runbook {
     Runbook {
         settings: Settings::of_shown(SHOWN),
         normal: Normal::of_json(&json).unwrap(),
+        limit: None,
         sign_off: Some(SignOff::parse(Path::new("sign-off.toml"), SIGN_OFF).unwrap()),
     }
 }
@@ -99,4 +101,40 @@ fn without_anything_it_is_for_any_gateway() {
 fn what_is_no_comparison_is_none() {
     assert_eq!(Normal::of_json(&serde_json::json!({ "schema": "other/1" })), None);
     assert_eq!(Settings::of_shown("no = "), None);
+}
+
+#[test]
+fn a_capacity_says_where_it_ends_and_what_is_left() {
+    let json = serde_json::json!({
+        "schema": "forebay.capacity/1",
+        "capacity_per_s": 10.0,
+        "high_per_s": 12.0,
+        "knee_per_s": 11.5,
+        "headroom": { "now_per_s": 5.0, "growth_a_month": 0.0 },
+        "trials": [
+            { "per_s": 10.0, "decided": "holds", "refused_share": { "value": 0.0 },
+              "ttft_ms_p90": { "value": 200.0 } },
+            { "per_s": 12.0, "decided": "fails", "refused_share": { "value": 0.14 },
+              "ttft_ms_p90": { "value": "infinite" } },
+            { "per_s": 40.0, "decided": "open", "refused_share": { "value": null } },
+        ],
+    });
+    let limit = Limit::of_json(&json).unwrap();
+    let text = Runbook { limit: Some(limit.clone()), ..Runbook::default() }.markdown();
+    for said in [
+        "## Where it ends",
+        "the criteria hold up to 10.0 requests a second",
+        "they fail at 12.0",
+        "refusals begin at 12.0 requests a second or below: 14 % were refused there",
+        "headroom: 2.00 times what is asked today was shown to hold",
+        "| 12.0 | 14 % | ∞ | fails |",
+        "| 40.0 | – | – | open |",
+        "Is the rate beyond the capacity?",
+    ] {
+        assert!(text.contains(said), "{said}\n{text}");
+    }
+    let growth = Growth::read(Some(5.0), 1.0).unwrap();
+    let grown = Runbook { limit: Some(limit.with_growth(growth)), ..Runbook::default() };
+    assert!(grown.markdown().contains("used up in 1.00 to 1.26 months"), "{}", grown.markdown());
+    assert_eq!(Limit::of_json(&serde_json::json!({ "schema": "forebay.comparison/1" })), None);
 }

@@ -13,6 +13,15 @@ pub struct Knee {
     pub explained: f64,
 }
 
+impl Knee {
+    /// Whether the second line explains much, and is clearly less steep than the first: of a
+    /// throughput, that it stopped growing. Half of either is a guess; noise about one line explains
+    /// a tenth or two.
+    pub fn is_bend(&self) -> bool {
+        self.explained > 0.5 && self.slope_above < 0.5 * self.slope_below
+    }
+}
+
 /// The two lines through these points, of an offered rate and what it led to, with the least sum of
 /// squares (Hudson, JASA 61, 1966: the join is searched between the points on a grid). `None` with
 /// fewer than five points: four can be met by any two lines. An infinite figure has no place on a
@@ -109,14 +118,14 @@ mod tests {
         let knee = knee(&points).unwrap();
         assert!((knee.at - 7.3).abs() < 0.15, "{knee:?}");
         assert!((knee.slope_below - 1.0).abs() < 0.02 && knee.slope_above.abs() < 0.02);
-        assert!(knee.explained > 0.99);
+        assert!(knee.explained > 0.99 && knee.is_bend());
     }
 
     #[test]
     fn a_straight_line_has_no_knee_to_speak_of_and_few_points_none_at_all() {
         let line: Vec<(f64, f64)> = (0..10).map(|x| (f64::from(x), 2.0 * f64::from(x))).collect();
         let told = knee(&line).unwrap();
-        assert!((told.slope_above - told.slope_below).abs() < 1e-6);
+        assert!((told.slope_above - told.slope_below).abs() < 1e-6 && !told.is_bend());
         assert_eq!(knee(&line[..4]), None);
         assert_eq!(knee(&[(1.0, 2.0); 8]), None);
         let mut unserved = line[..4].to_vec();

@@ -16,7 +16,7 @@
 
 /// Steps away from the edge that are taken where a rate can't be decided: with more of them the
 /// interval is too wide to be of use.
-const STEPS_MAX: u32 = 2;
+const STEPS_MAX: i32 = 2;
 
 /// What is searched and how closely.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -116,9 +116,9 @@ impl Search {
         tried.shown = tried.shown.or(Some(shown));
     }
 
-    /// The rates that were tried, rising.
-    pub fn tried(&self) -> &[Tried] {
-        &self.tried
+    /// What is known of a rate, if it was tried.
+    pub fn tried(&self, rate: f64) -> Option<&Tried> {
+        self.tried.iter().find(|tried| same(tried.rate, rate))
     }
 
     /// The rate to offer next; `None` at the end.
@@ -150,7 +150,7 @@ impl Search {
         let reach = self.tried.iter().filter(|tried| tried.looks == Looks::BeyondReach);
         let beyond_reach = reach.map(|tried| tried.rate).find(|rate| *rate <= looks_high);
         // As far apart as the two ends may be: the gap, and the steps on either side of it.
-        let apart = self.bounds.ratio.powi(1 + 2 * STEPS_MAX as i32) * (1.0 + 1e-9);
+        let apart = self.bounds.ratio.powi(1 + 2 * STEPS_MAX) * (1.0 + 1e-9);
         Answer {
             rate: (low > 0.0).then_some(low),
             low,
@@ -203,7 +203,7 @@ impl Search {
         let beyond = self.tried.iter().find(|tried| tried.looks == Looks::BeyondReach);
         let reach = beyond.map_or(f64::INFINITY, |tried| tried.rate);
         for step in 0..=STEPS_MAX {
-            let away = ratio.powi(step as i32);
+            let away = ratio.powi(step);
             let rate = if wanted == Shown::Holds { edge / away } else { edge * away };
             // A rate nearby that was tried already serves as well as a new one.
             let near = self.tried.iter().filter(|tried| {
@@ -233,7 +233,7 @@ impl Search {
         let Bounds { start, rate_min, rate_max, ratio, runs_max } = self.bounds;
         let doublings = (rate_max / start).max(start / rate_min).max(1.0).log2().ceil();
         let halvings = (2.0_f64.ln() / ratio.ln()).log2().ceil().max(1.0);
-        (doublings + 1.0 + 2.0 * halvings) as u32 + 2 * runs_max * (STEPS_MAX + 1)
+        (doublings + 1.0 + 2.0 * halvings) as u32 + 2 * runs_max * (STEPS_MAX.unsigned_abs() + 1)
     }
 }
 

@@ -26,8 +26,7 @@ impl Reader<'_> {
         let synth = table.text("synth", self.found);
         let requests = self.number(&mut table, &keys::REQUESTS);
         let prompt_max = table.number(&keys::PROMPT_TOKENS_MAX, self.found);
-        let loads: Vec<f64> =
-            table.numbers(&keys::LOADS, self.found).iter().map(|at| at.value).collect();
+        let loads: Vec<f64> = self.loads(&mut table);
         let capacity = table.number(&keys::CAPACITY_PER_S, self.found);
         let speed = self.number(&mut table, &keys::SPEED);
         let model = table.text("model", self.found);
@@ -84,6 +83,18 @@ impl Reader<'_> {
                 None
             }
         }
+    }
+
+    fn loads(&mut self, table: &mut Section<'_>) -> Vec<f64> {
+        let mut loads: Vec<f64> = Vec::new();
+        for at in table.numbers(&keys::LOADS, self.found) {
+            if loads.iter().any(|load| load.to_bits() == at.value.to_bits()) {
+                let what = format!("load {} is named twice", at.value);
+                self.found.add(at.line, what, "name each once: it names a folder");
+            }
+            loads.push(at.value);
+        }
+        loads
     }
 
     /// How requests are sent. The names of keys are those of `forebay load`'s options.

@@ -16,7 +16,7 @@ mod sensitivity;
 mod timeline;
 
 /// How wide every figure is, in pixels.
-const WIDTH: f64 = 960.0;
+pub(in crate::report) const WIDTH: f64 = 960.0;
 
 /// A figure of the report.
 #[derive(Clone, Debug)]

@@ -218,10 +218,13 @@ fn figures(arm: &Arm, criteria: &Criteria) -> ArmFigures {
         makespan_s: Some(122.0),
         findings: vec![Finding {
             criterion: criteria.list()[0].to_string(),
+            is_least: criteria.list()[0].at_least(),
             seen: all.refused_share.clone(),
             share: Estimate::default(),
             state: if fails { "fails" } else { "holds" },
             blocks_more: None,
+            requests_more: None,
+            seconds_more: None,
         }],
         outcome: Word(if fails { Verdict::NoGo } else { Verdict::Go }),
         reason: format!("{} refused against 1 %", all.refused_share.said),

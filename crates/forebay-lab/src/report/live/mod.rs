@@ -34,8 +34,8 @@ mod figures;
 #[cfg(test)]
 mod fixture;
 mod limits;
-mod page;
-mod sections;
+pub(in crate::report) mod page;
+pub(in crate::report) mod sections;
 mod server;
 mod summary;
 #[cfg(test)]

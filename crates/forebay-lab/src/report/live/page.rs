@@ -146,7 +146,7 @@ fn header(live: &Live<'_>, claim: &str) -> String {
 }
 
 /// A figure with the same as a table; `id` is unique on the page.
-pub(super) fn with_table(figure: &Figure, id: &str) -> String {
+pub(in crate::report) fn with_table(figure: &Figure, id: &str) -> String {
     format!(
         "<figure>\n{}<figcaption>{}</figcaption>\n</figure>\n\
          <details>\n<summary>The same as a table</summary>\n{}</details>\n",

@@ -15,7 +15,7 @@ use crate::slo::Held;
 /// The verdict on each arm, and what to take home.
 pub(super) fn verdicts(live: &Live<'_>) -> String {
     let mut table = Table::new(
-        "GO: every criterion holds. NO-GO: one does not. INCONCLUSIVE: more blocks must decide.",
+        "GO: every criterion holds. NO-GO: one does not. INCONCLUSIVE: more requests must decide.",
         &["arm", "verdict", "why"],
     );
     let arms = &live.comparison.arms;
@@ -39,11 +39,11 @@ pub(super) fn verdicts(live: &Live<'_>) -> String {
 pub(super) fn findings(live: &Live<'_>) -> String {
     let mut table = Table::new(
         "Each criterion as it was written down, and what was seen of it over all offered.",
-        &["criterion", "arm", "state", "seen", "more blocks needed"],
+        &["criterion", "arm", "state", "seen", "more requests needed"],
     );
     for arm in &live.comparison.arms {
         for finding in &arm.findings {
-            let more = finding.blocks_more.map_or("–".to_owned(), |more| more.to_string());
+            let more = finding.requests_more.map_or("–".to_owned(), |more| more.to_string());
             table.row([
                 finding.criterion.clone(),
                 arm.label.clone(),
@@ -57,7 +57,7 @@ pub(super) fn findings(live: &Live<'_>) -> String {
 }
 
 /// The criteria as they were written down, and their hash.
-pub(super) fn written(held: &Held) -> String {
+pub(in crate::report) fn written(held: &Held) -> String {
     let mut html = String::new();
     if let Some(objectives) = &held.objectives {
         html.push_str(&paragraph(
@@ -266,7 +266,7 @@ pub(super) fn repeat(live: &Live<'_>, raw: &[(String, String)]) -> String {
 }
 
 /// The same with what figures were made of in rows.
-pub(super) fn repeat_of(
+pub(in crate::report) fn repeat_of(
     origin: &Origin,
     rows: &[(&str, String)],
     raw: &[(String, String)],

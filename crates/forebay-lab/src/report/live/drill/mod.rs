@@ -78,7 +78,7 @@ fn is_raw(name: &str) -> bool {
 }
 
 /// Adds the hash of every file below a folder, by its name from there.
-fn hash(
+pub(in crate::report) fn hash(
     folder: &Path,
     within: &str,
     hashes: &mut BTreeMap<String, String>,
@@ -98,7 +98,7 @@ fn hash(
     Ok(())
 }
 
-fn put(file: &Path, text: &str) -> Result<(), FolderError> {
+pub(in crate::report) fn put(file: &Path, text: &str) -> Result<(), FolderError> {
     let unwritable = |said: io::Error| FolderError::Unwritable { path: file.to_owned(), said };
     let mut out = WholeFile::create(file).map_err(|error| unwritable(error.said))?;
     out.write_all(text.as_bytes()).map_err(unwritable)?;
