@@ -133,7 +133,8 @@ async fn a_vendor_behind_tls_sees_its_key_and_the_names_and_no_file_has_the_key(
 async fn a_key_that_is_not_there_is_told_before_anything_starts() {
     let root = scratch("key");
     let text = format!(
-        "[load]\nsynth = \"evidence\"\nmodel = \"m\"\n[[arm]]\nname = \"a\"\ncommand = [\"/bin/sh\", \"-c\", \"touch started\"]\n\
+        "[load]\nsynth = \"evidence\"\nmodel = \"m\"\n[[arm]]\nname = \"a\"\n\
+         command = [\"/bin/sh\", \"-c\", \"touch started\"]\n\
          key_env = \"FOREBAY_NO_SUCH_KEY\"\n"
     );
     let out = root.join("out");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use forebay_core::{Rng, Span};
 
-use super::{Ended, Growth, Hunt, Taken, told};
+use super::{Ended, Growth, Hunt, Taken, headroom, told};
 use crate::drill::criteria::Criteria;
 use crate::results::{About, Attempt, Fault, Invalid, Outcome, Row, Run};
 use crate::stats::search::{Bounds, Looks};
@@ -229,8 +229,23 @@ fn headroom_is_told_with_the_months_that_are_left() {
     let growth = Growth { now_per_s: found.answer.rate.unwrap() / 2.0, a_month: 1.0 };
     let text = told(&found, Some(growth));
     assert!(text.contains("headroom: 2.00 times"), "{text}");
-    assert!(text.contains("used up in 1.00 months"), "{text}");
+    assert!(text.contains("(409500 % a year) it is used up in 1.00 to 1."), "{text}");
     let json: serde_json::Value = serde_json::from_str(&found.json(Some(growth))).unwrap();
     assert_eq!(json["headroom"]["months"], 1.0);
     assert_eq!(json["ended"], "searched");
+}
+
+#[test]
+fn headroom_is_used_up_only_where_a_rate_was_shown_to_fail() {
+    let said = |now_per_s, a_month| {
+        let growth = Growth { now_per_s, a_month };
+        [Some(12.0), None].map(|high| headroom(10.0, high, growth))
+    };
+    let [between, at_least] = said(5.0, 0.02);
+    assert!(between.ends_with("(26.8 % a year) it is used up in 35.0 to 44.2 months"), "{between}");
+    assert!(at_least.ends_with("used up in 35.0 months at the earliest"), "{at_least}");
+    let [within, unknown] = said(11.0, 0.02);
+    assert!(within == unknown && within.ends_with("any is left is not known"), "{within}");
+    assert!(said(13.0, 0.02)[0].ends_with("it is used up already"));
+    assert_eq!(said(5.0, 0.0)[0], "headroom: 2.00 times what is asked today was shown to hold");
 }

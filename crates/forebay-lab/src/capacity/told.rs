@@ -131,7 +131,8 @@ pub fn sentences(capacity: &Capacity, growth: Option<Growth>) -> Vec<String> {
             per_s(knee.at)
         ));
     }
-    all.extend(growth.zip(answer.rate).map(|(growth, rate)| headroom(rate, growth)));
+    let high = Some(answer.high).filter(|high| high.is_finite());
+    all.extend(growth.zip(answer.rate).map(|(growth, rate)| headroom(rate, high, growth)));
     all
 }
 
@@ -155,24 +156,29 @@ fn looks(answer: &Answer) -> Option<String> {
     ))
 }
 
-/// What is left of a capacity, and when it is used up.
-pub fn headroom(rate: f64, growth: Growth) -> String {
+/// What is left between what is asked today and the two ends of a capacity, and when it is used up.
+/// Only a rate that was shown to fail says that nothing is left.
+pub fn headroom(low: f64, high: Option<f64>, growth: Growth) -> String {
     let Growth { now_per_s, a_month } = growth;
-    let share = rate / now_per_s;
-    let mut text = format!("headroom: {} times what is asked today", three_digits(share));
-    match months_left(rate, now_per_s, a_month) {
-        Some(months) if months <= 0.0 => text.push_str("; it is used up already"),
-        Some(months) => {
-            let _ = write!(
-                text,
-                "; at {} more each month ({} a year) it is used up in {} months",
-                percent(a_month),
-                percent((1.0 + a_month).powi(12) - 1.0),
-                three_digits(months)
-            );
-        }
-        None => {}
+    let factor = three_digits(low / now_per_s);
+    let mut text = format!("headroom: {factor} times what is asked today was shown to hold");
+    if high.is_some_and(|high| now_per_s >= high) {
+        text.push_str("; it is used up already");
+        return text;
     }
+    if now_per_s >= low {
+        text.push_str(", so whether any is left is not known");
+        return text;
+    }
+    let Some(first) = months_left(low, now_per_s, a_month) else { return text };
+    let last = high.and_then(|high| months_left(high, now_per_s, a_month));
+    let when = match last {
+        Some(last) => format!("in {} to {} months", three_digits(first), three_digits(last)),
+        None => format!("in {} months at the earliest", three_digits(first)),
+    };
+    let a_year = percent((1.0 + a_month).powi(12) - 1.0);
+    let a_month = percent(a_month);
+    let _ = write!(text, "; at {a_month} more each month ({a_year} a year) it is used up {when}");
     text
 }
 
@@ -186,6 +192,8 @@ impl Capacity {
                 "growth_a_month": growth.a_month,
                 "factor": rate / growth.now_per_s,
                 "months": months_left(rate, growth.now_per_s, growth.a_month),
+                "months_at_most": finite(self.answer.high)
+                    .and_then(|high| months_left(high, growth.now_per_s, growth.a_month)),
             })
         });
         let value = json!({

@@ -167,8 +167,9 @@ pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
         }
         if arm.runs.iter().any(|run| run.is_closed_loop) {
             notes.push(format!(
-                "{label}: arrivals waited for answers (closed loop), which hides queueing: a slow \
-                 target is asked less."
+                "{label}: arrivals waited for answers (closed loop), which hides queueing: load \
+                 falls when the target slows, so that its latency tells less than users would \
+                 meet."
             ));
         }
         if arm.all.buckets.left > 0 {

@@ -194,6 +194,8 @@ pub enum Fault {
     Garbled,
     /// The answer is longer than the client takes.
     TooLong,
+    /// The answer ended in good order, and holds nothing.
+    Empty,
     /// It is not known: the results of another tool do not say.
     Unknown,
 }

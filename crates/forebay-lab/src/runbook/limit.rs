@@ -132,7 +132,7 @@ impl Limit {
         }
         match (self.holds, self.now) {
             (Some(holds), Some(growth)) => {
-                let _ = writeln!(text, "- {}", headroom(holds, growth));
+                let _ = writeln!(text, "- {}", headroom(holds, self.fails, growth));
             }
             (Some(_), None) => text.push_str(
                 "- headroom: give `--now`, the rate at the busiest time, and `--growth`\n",

@@ -126,7 +126,7 @@ fn a_capacity_says_where_it_ends_and_what_is_left() {
         "the criteria hold up to 10.0 requests a second",
         "they fail at 12.0",
         "refusals begin at 12.0 requests a second or below: 14 % were refused there",
-        "headroom: 2.00 times what is asked today",
+        "headroom: 2.00 times what is asked today was shown to hold",
         "| 12.0 | 14 % | ∞ | fails |",
         "| 40.0 | – | – | open |",
         "Is the rate beyond the capacity?",
@@ -135,6 +135,6 @@ fn a_capacity_says_where_it_ends_and_what_is_left() {
     }
     let growth = Growth::read(Some(5.0), 1.0).unwrap();
     let grown = Runbook { limit: Some(limit.with_growth(growth)), ..Runbook::default() };
-    assert!(grown.markdown().contains("used up in 1.00 months"), "{}", grown.markdown());
+    assert!(grown.markdown().contains("used up in 1.00 to 1.26 months"), "{}", grown.markdown());
     assert_eq!(Limit::of_json(&serde_json::json!({ "schema": "forebay.comparison/1" })), None);
 }

@@ -23,7 +23,7 @@ impl Log {
         Ok((Self(thread::spawn(move || copy(reader, log))), writer))
     }
 
-    /// Waits for what a program has printed that has just ended.
+    /// Waits for the last words of a program that has ended.
     pub(super) fn settle(&self) {
         let begun = Instant::now();
         while !self.0.is_finished() && begun.elapsed() < LAST_WORDS_MAX {
@@ -34,12 +34,13 @@ impl Log {
 
 /// Copies up to the bound, and then reads on: a program whose pipe is full stands still.
 fn copy(mut from: PipeReader, mut to: File) {
-    let (mut piece, mut left) = (vec![0; 64 << 10], BYTES_MAX);
+    let (mut piece, mut left, mut is_cut) = (vec![0; 64 << 10], BYTES_MAX, false);
     while let Ok(read @ 1..) = from.read(&mut piece) {
         let kept = left.min(read as u64);
         // A log that can't be written is no reason to stop the program.
         let _ = to.write_all(&piece[..kept as usize]);
-        if kept < read as u64 && left > 0 {
+        if kept < read as u64 && !is_cut {
+            is_cut = true;
             let _ = writeln!(to, "\n[no more is kept: {} MiB]", BYTES_MAX >> 20);
         }
         left -= kept;

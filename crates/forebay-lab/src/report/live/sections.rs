@@ -164,20 +164,20 @@ pub(super) fn cost(live: &Live<'_>) -> String {
 pub(super) fn runs(live: &Live<'_>) -> String {
     type Of = fn(&About) -> String;
     let kinds: [(&str, Of); 7] = [
-        ("measured by", |about| about.tool.clone()),
-        ("target", |about| about.targets.join(", ")),
-        ("model", |about| about.model.clone()),
-        ("offered", |about| about.workload.clone()),
+        ("Measured by", |about| about.tool.clone()),
+        ("Target", |about| about.targets.join(", ")),
+        ("Model", |about| about.model.clone()),
+        ("Offered", |about| about.workload.clone()),
         // Other tools do not say theirs.
-        ("seed", |about| {
+        ("Seed", |about| {
             let is_ours = about.tool.starts_with("forebay");
             if is_ours { about.seed.to_string() } else { String::new() }
         }),
-        ("plan", |about| {
+        ("Plan", |about| {
             let plan = about.plan.as_deref().unwrap_or_default();
             plan.get(..12).unwrap_or(plan).to_owned()
         }),
-        ("repeated by", |about| about.repeat.clone()),
+        ("Repeated by", |about| about.repeat.clone()),
     ];
     let runs = || live.arms.iter().flat_map(|arm| arm.runs.iter().map(move |run| (arm, run)));
     let values = |of: Of| -> Vec<String> {
@@ -190,13 +190,13 @@ pub(super) fn runs(live: &Live<'_>) -> String {
         match values.first() {
             Some(first) if values.iter().all(|value| value == first) => {
                 let said = Escaped(first);
-                let _ = writeln!(same, "<dt>{}</dt><dd>{said}</dd>", sentence_case(name));
+                let _ = writeln!(same, "<dt>{name}</dt><dd>{said}</dd>");
             }
-            _ => differing.push((name, values)),
+            _ => differing.push((name.to_lowercase(), values)),
         }
     }
     let heads: Vec<&str> =
-        ["run", "arm"].into_iter().chain(differing.iter().map(|(name, _)| *name)).collect();
+        ["run", "arm"].into_iter().chain(differing.iter().map(|(name, _)| name.as_str())).collect();
     let mut table =
         Table::new("Equal plans offered the same requests at the same moments.", &heads);
     for (nth, (arm, run)) in runs().enumerate() {

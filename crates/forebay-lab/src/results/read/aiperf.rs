@@ -179,9 +179,31 @@ fn about(summary: &Value) -> About {
         tool: format!("aiperf {}", text(&summary["aiperf_version"])).trim_end().to_owned(),
         targets: urls.iter().map(|url| target(url)).collect(),
         model: models.join(", "),
+        is_closed_loop: is_closed_loop(&summary["input_config"]),
         was_interrupted: summary["was_cancelled"].as_bool().unwrap_or(false),
         ..About::default()
     }
+}
+
+/// Whether a request was sent when another had ended: a phase of the type `concurrency` (0.13), or
+/// in older configurations nothing that says when requests come, for which `AIPerf` takes one at a
+/// time.
+fn is_closed_loop(config: &Value) -> bool {
+    if let Some(phases) = config["phases"].as_array() {
+        let is_measured =
+            |phase: &&Value| phase["kind"].as_str().is_none_or(|it| it == "profiling");
+        return phases.iter().filter(is_measured).any(|phase| phase["type"] == "concurrency");
+    }
+    let (load, input) = (&config["loadgen"], &config["input"]);
+    let is_told = |value: &Value| !value.is_null() && *value != Value::Bool(false);
+    let paced = [
+        &load["request_rate"],
+        &load["user_centric_rate"],
+        &input["fixed_schedule"],
+        &input["custom_dataset_type"],
+    ];
+    let is_trace = |value: &Value| value.as_str().is_none_or(|kind| kind.ends_with("_trace"));
+    config.is_object() && !paced.iter().any(|value| is_told(value) && is_trace(value))
 }
 
 /// Reads `profile_export_aiperf.json`: figures over the requests it calls valid.

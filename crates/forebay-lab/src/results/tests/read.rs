@@ -135,6 +135,54 @@ fn what_is_not_known_is_refused_with_a_remedy_and_never_panics() {
     assert!(told(&scratch("nothing")).contains("holds no results"));
 }
 
+/// Whether the run or the figures in this file are of a closed loop.
+fn closed(name: &str, json: &str) -> bool {
+    match open(&text(name, json)).unwrap() {
+        Results::Run(run) => run.about.is_closed_loop,
+        Results::Figures(figures) => figures.about.is_closed_loop,
+    }
+}
+
+#[test]
+fn a_closed_loop_is_known_by_the_configuration_of_each_tool() {
+    let aiperf = |config: &str| {
+        let json = format!("{{\"aiperf_version\":\"0.13.0\",\"input_config\":{config}}}");
+        closed("closed-aiperf", &json)
+    };
+    for config in [
+        r#"{"phases":[{"kind":"profiling","type":"concurrency","concurrency":8}]}"#,
+        r#"{"phases":[{"type":"concurrency"}]}"#,
+        r#"{"loadgen":{"concurrency":8,"request_count":9}}"#,
+        r#"{"loadgen":{"concurrency":8},"input":{"custom_dataset_type":"single_turn"}}"#,
+    ] {
+        assert!(aiperf(config), "{config}");
+    }
+    for config in [
+        r#"{"phases":[{"kind":"warmup","type":"concurrency"},{"kind":"profiling","type":"poisson"}]}"#,
+        r#"{"loadgen":{"request_rate":5.0,"concurrency":8}}"#,
+        r#"{"loadgen":{"user_centric_rate":5.0}}"#,
+        r#"{"input":{"fixed_schedule":true}}"#,
+        r#"{"input":{"custom_dataset_type":"mooncake_trace"}}"#,
+        "null",
+    ] {
+        assert!(!aiperf(config), "{config}");
+    }
+    let guidellm = |strategy: &str| {
+        let one = r#"{"request_start_time":5.0,"request_end_time":6.0}"#;
+        let benchmark = format!(
+            "{{\"requests\":{{\"successful\":[{one}]}},\
+             \"config\":{{\"strategy\":{{\"type_\":\"{strategy}\"}}}}}}"
+        );
+        closed("closed-guidellm", &format!("{{\"metadata\":{{}},\"benchmarks\":[{benchmark}]}}"))
+    };
+    assert!(["synchronous", "concurrent", "throughput"].into_iter().all(guidellm));
+    assert!(!["constant", "poisson", "trace"].into_iter().any(guidellm));
+    let vllm =
+        |more: &str| closed("closed-vllm", &format!("{{\"duration\":1.0,\"completed\":1,{more}}}"));
+    assert!(vllm(r#""request_rate":"inf","max_concurrency":8"#));
+    assert!(!vllm(r#""request_rate":20.0,"max_concurrency":null"#));
+}
+
 const AIPERF: &str = include_str!("aiperf.jsonl");
 
 #[test]
