@@ -33,13 +33,15 @@ fn scratch(name: &str) -> PathBuf {
             );
         }
         let options = FolderOptions { started_unix_ms: 0, aiperf: false };
-        let mut run = RunFolder::create(&folder.join(arm), options).unwrap();
+        let mut run =
+            RunFolder::create(&folder.join(arm), options).expect("the test folder can be written");
         for row in rows.lines() {
-            run.push(&serde_json::from_str(row).unwrap()).unwrap();
+            let row = serde_json::from_str(row).expect("rows are written above");
+            run.push(&row).expect("the test folder can be written");
         }
         let plan = Some("one".to_owned());
         let about = About { label: arm.into(), tool: "test".into(), plan, ..About::default() };
-        run.finish(&about).unwrap();
+        run.finish(&about).expect("the test folder can be written");
     }
     fs::write(folder.join("criteria.toml"), "refused_share_max = 0.02\n")
         .expect("the test folder can be written");
