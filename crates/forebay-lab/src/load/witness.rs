@@ -238,7 +238,8 @@ fn busy(generator: &Generator, limit_ms: f64) -> Option<String> {
     });
     let (lag, lag_max) = (generator.lag_ms_p99, BUSY_LAG_SHARE * limit_ms);
     let seen: Vec<String> = [pressure, steal].into_iter().flatten().collect();
-    (!seen.is_empty() && lag > lag_max).then(|| {
+    // Above the limit itself the lag is reason enough.
+    (!seen.is_empty() && lag > lag_max && lag <= limit_ms).then(|| {
         format!(
             "{}, with a lag of {lag:.1} ms at p99, and {lag_max} ms are allowed then (half of the \
              limit on lag); measure from a machine with processors to spare",
@@ -346,6 +347,8 @@ mod tests {
         assert_eq!(with(Some(0.5), Some(0.1), 9.0), None);
         assert_eq!(with(Some(0.9), Some(0.9), 5.0), None);
         assert_eq!(with(None, None, 9.0), None);
+        // Above the limit the reason is the lag.
+        assert_eq!(with(Some(0.9), Some(0.9), 10.5), None);
         let generator = Generator { steal: Some(0.2), lag_ms_p99: 6.0, ..Generator::default() };
         let found = Seen::default().invalid(&generator, &Settings::for_targets(Vec::new()));
         assert_eq!(found.iter().map(|it| it.reason.as_str()).collect::<Vec<_>>(), ["cpu"]);
