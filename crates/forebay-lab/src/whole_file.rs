@@ -5,11 +5,13 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read as _, Write};
 use std::path::{Path, PathBuf};
 
 /// Links that are followed from one to the next, as many as Linux follows.
 const LINKS_MAX: u32 = 40;
+/// As much of a file as tells what it is.
+const HEAD_BYTES: u64 = 256;
 /// Where a system keeps the names of a process's own open files.
 const STREAMS: [&str; 4] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"];
 
@@ -147,6 +149,30 @@ pub fn apart(outputs: &[(&'static str, PathBuf)], inputs: &[&Path]) -> Result<()
     Ok(())
 }
 
+/// A file that is there and is nothing that may be replaced.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: exists and is no {what} of forebay\nhint: name a new file; only an older one is ever \
+         replaced", file.display())]
+pub struct ForeignFile {
+    /// The file.
+    pub file: PathBuf,
+    /// What it would have to be.
+    pub what: &'static str,
+}
+
+/// Refuses to replace a file that does not begin as an older output of the same kind does: a
+/// mistyped name is no reason to lose the rows of a run. An empty file and a stream may be written.
+pub fn refuse_foreign(file: &Path, begins: &str, what: &'static str) -> Result<(), ForeignFile> {
+    if is_stream(file) {
+        return Ok(());
+    }
+    let mut head = Vec::new();
+    let read = File::open(file).and_then(|there| there.take(HEAD_BYTES).read_to_end(&mut head));
+    // What can't be read fails where it is written to, with what the system says.
+    let is_own = read.is_err() || head.is_empty() || head.starts_with(begins.as_bytes());
+    if is_own { Ok(()) } else { Err(ForeignFile { file: file.to_owned(), what }) }
+}
+
 /// The same path for every way to name a file, as far as its folder is there.
 fn identity(named: &Path) -> PathBuf {
     let file = followed(named).unwrap_or_else(|_| named.to_owned());
@@ -186,7 +212,7 @@ mod tests {
     use std::io::Write;
     use std::path::{Path, PathBuf};
 
-    use super::{WholeFile, apart};
+    use super::{WholeFile, apart, refuse_foreign};
 
     /// An empty folder of this test's own.
     fn scratch(name: &str) -> PathBuf {
@@ -217,6 +243,23 @@ mod tests {
         draft.finish().unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"whole");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn only_an_older_file_of_the_same_kind_is_replaced() {
+        let folder = scratch("foreign");
+        let at = |name: &str, text: &str| {
+            let file = folder.join(name);
+            fs::write(&file, text).unwrap();
+            refuse_foreign(&file, "# Runbook", "runbook")
+        };
+        assert_eq!(at("old.md", "# Runbook\n\nIn which order"), Ok(()));
+        assert_eq!(at("empty", ""), Ok(()));
+        assert_eq!(refuse_foreign(&folder.join("none"), "# Runbook", "runbook"), Ok(()));
+        assert_eq!(refuse_foreign(Path::new("/dev/null"), "# Runbook", "runbook"), Ok(()));
+        let told = at("requests.jsonl", "{\"request\":0}\n").unwrap_err().to_string();
+        assert!(told.contains("exists and is no runbook of forebay\nhint: name a new"), "{told}");
         fs::remove_dir_all(&folder).unwrap();
     }
 

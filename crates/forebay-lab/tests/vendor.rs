@@ -132,12 +132,11 @@ async fn a_vendor_behind_tls_sees_its_key_and_the_names_and_no_file_has_the_key(
 #[tokio::test]
 async fn a_key_that_is_not_there_is_told_before_anything_starts() {
     let root = scratch("key");
-    let text = format!(
-        "[load]\nsynth = \"evidence\"\nmodel = \"m\"\n[[arm]]\nname = \"a\"\ncommand = [\"/bin/sh\", \"-c\", \"touch started\"]\n\
-         key_env = \"FOREBAY_NO_SUCH_KEY\"\n"
-    );
+    let text = "[load]\nsynth = \"evidence\"\nmodel = \"m\"\n[[arm]]\nname = \"a\"\n\
+         command = [\"/bin/sh\", \"-c\", \"touch started\"]\n\
+         key_env = \"FOREBAY_NO_SUCH_KEY\"\n";
     let out = root.join("out");
-    let failed = hold(design(&root, &text), &out, |_| {}, std::future::pending());
+    let failed = hold(design(&root, text), &out, |_| {}, std::future::pending());
     let said = failed.await.unwrap_err().to_string();
     assert!(said.contains("the environment has no FOREBAY_NO_SUCH_KEY"), "{said}");
     assert!(!root.join("started").exists() && !out.exists());

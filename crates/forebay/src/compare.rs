@@ -4,9 +4,9 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use forebay_lab::compare::{self, table};
+use forebay_lab::compare::{self, comparison, table};
 use forebay_lab::slo::Held;
-use forebay_lab::whole_file::WholeFile;
+use forebay_lab::whole_file::{WholeFile, refuse_foreign};
 
 use crate::arms::Arms;
 use crate::talk::{print, say};
@@ -38,6 +38,7 @@ pub(crate) struct Args {
 /// Reads the results, prints what came of them, and answers with the verdict on the last arm.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(file) = &args.out {
+        refuse_foreign(file, comparison::BEGINS, "comparison")?;
         WholeFile::check(file)?;
     }
     let held = Held::load(args.arms.criteria.as_deref())?;

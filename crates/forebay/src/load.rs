@@ -155,11 +155,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TENANT=VARIABLE", help_heading = "Requests")]
     tenant_key: Vec<String>,
 
-    /// How clients take a 503, 429 or 529
+    /// How clients take a refusal, a failure or a lost connection
     ///
     /// `none` go away. `naive` come back at once, up to 10 attempts. `backoff` wait as the official
     /// SDKs do without a header. `retry-after` come back exactly when told, with their ticket.
     /// `openai-python` and `openai-python-old` are the official SDK of today and of before 2026.
+    /// All come back after 408, 409, 429 and from 500 on, and none once a stream has begun.
     #[arg(long, value_name = "CLIENT", default_value = "none", help_heading = "Clients")]
     retry: Client,
     /// At most so many retries for each request sent, 0 to 1 [default: no bound]
@@ -179,6 +180,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 4096, help_heading = "Generator")]
     in_flight_max: usize,
     /// Own lag at p99 that leaves a run valid, in milliseconds
+    ///
+    /// Half of it where the machine is busy: tasks wait in over half of the run, or the host takes
+    /// over a tenth of the processor time.
     #[arg(long, value_name = "MS", default_value_t = 10.0, help_heading = "Generator")]
     lag_ms_max: f64,
     /// A connection for each request

@@ -86,6 +86,9 @@ fn verify(folder: &Path) -> anyhow::Result<ExitCode> {
 fn write(args: &Args) -> anyhow::Result<ExitCode> {
     let out = args.out.as_deref().unwrap_or(Path::new("report"));
     report::check(out)?;
+    if args.sign_off.is_none() {
+        report::refuse_signed(out)?;
+    }
     let sign_off = args.sign_off.as_deref().map(SignOff::load).transpose()?;
     let held = report::held(args.arms.criteria.as_deref(), sign_off.as_ref())?;
     held.notes().iter().for_each(|note| say(&format!("note: {note}")));

@@ -10,8 +10,8 @@ use forebay_lab::capacity::Growth;
 use forebay_lab::compare::{self, Given, Options};
 use forebay_lab::drill::criteria::Criteria;
 use forebay_lab::report::SignOff;
-use forebay_lab::runbook::{Limit, Normal, Runbook, Settings};
-use forebay_lab::whole_file::{WholeFile, apart};
+use forebay_lab::runbook::{BEGINS, Limit, Normal, Runbook, Settings};
+use forebay_lab::whole_file::{WholeFile, apart, refuse_foreign};
 use forebay_service::text_file;
 use serde_json::Value;
 
@@ -55,6 +55,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .map(PathBuf::as_path)
         .collect();
     apart(&[("--out", args.out.clone())], &inputs)?;
+    refuse_foreign(&args.out, BEGINS, "runbook")?;
     let settings = match &args.config {
         Some(file) => {
             let shown = Config::load(file)?.shown();

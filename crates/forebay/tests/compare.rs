@@ -1,10 +1,12 @@
 //! Holds `forebay compare` to what its reference says: output, exit codes, files.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on may panic")]
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use forebay_lab::results::{About, FolderOptions, RunFolder};
 use serde_json::Value;
 
 /// A folder of the test's own with a run that refuses every seventh request, and one that refuses
@@ -12,14 +14,15 @@ use serde_json::Value;
 fn scratch(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("compare-{name}"));
     let _ = fs::remove_dir_all(&folder);
-    for (arm, every) in [("calm", u64::MAX), ("block-2", u64::MAX), ("shed", 7)] {
+    let arms = [("calm", u64::MAX), ("block-2", u64::MAX), ("shed", 7), ("shed-2", 7)];
+    for (nth, (arm, every)) in (0_u64..).zip(arms) {
         let mut rows = String::new();
         for request in 0..600_u64 {
             let due = request * 50_000;
             let (outcome, first) = if request % every == 3 {
                 ("refused", String::new())
             } else {
-                ("completed", format!("\"first_token_us\":{},", due + 40_000 + request))
+                ("completed", format!("\"first_token_us\":{},", due + 40_000 + request + nth))
             };
             let end = due + 90_000;
             let _ = writeln!(
@@ -29,14 +32,16 @@ fn scratch(name: &str) -> PathBuf {
                  \"outcome\":\"{outcome}\"}}]}}"
             );
         }
-        let at = folder.join(arm);
-        fs::create_dir_all(&at).expect("the test folder can be written");
-        let about = format!(
-            "{{\"schema\":\"forebay.results/1\",\"about\":{{\"label\":\"{arm}\",\
-             \"tool\":\"test\",\"plan\":\"one\"}}}}"
-        );
-        fs::write(at.join("requests.jsonl"), rows).expect("the test folder can be written");
-        fs::write(at.join("summary.json"), about).expect("the test folder can be written");
+        let options = FolderOptions { started_unix_ms: 0, aiperf: false };
+        let mut run =
+            RunFolder::create(&folder.join(arm), options).expect("the test folder can be written");
+        for row in rows.lines() {
+            let row = serde_json::from_str(row).expect("rows are written above");
+            run.push(&row).expect("the test folder can be written");
+        }
+        let plan = Some("one".to_owned());
+        let about = About { label: arm.into(), tool: "test".into(), plan, ..About::default() };
+        run.finish(&about).expect("the test folder can be written");
     }
     fs::write(folder.join("criteria.toml"), "refused_share_max = 0.02\n")
         .expect("the test folder can be written");
@@ -63,7 +68,7 @@ fn the_last_arm_decides_the_exit_code() {
 #[test]
 fn what_is_printed_names_the_refused_and_what_is_written_is_json() {
     let folder = scratch("output");
-    let arguments = "calm,block-2 shed,shed --label old --label new --criteria criteria.toml";
+    let arguments = "calm,block-2 shed,shed-2 --label old --label new --criteria criteria.toml";
     let told = compare(&folder, &format!("{arguments} --out told.json"));
     let text = String::from_utf8(told.stdout).unwrap();
     assert!(text.contains("undefined: 14.33 % refused"), "{text}");
@@ -79,12 +84,43 @@ fn what_is_printed_names_the_refused_and_what_is_written_is_json() {
 #[test]
 fn misuse_says_what_to_do() {
     let folder = scratch("misuse");
-    for arguments in ["calm nothing", "calm calm", "calm --label a --label b", ","] {
+    for arguments in [
+        "calm nothing",
+        "calm calm",
+        "calm,calm",
+        "x=calm x=calm",
+        "calm --label a --label b",
+        ",",
+        "calm --out shed/requests.jsonl",
+    ] {
         let told = compare(&folder, arguments);
         let talk = String::from_utf8(told.stderr).unwrap();
         assert_eq!(told.status.code(), Some(2), "{arguments}: {talk}");
         assert!(talk.contains("hint: "), "{arguments}: {talk}");
     }
+}
+
+#[test]
+fn rows_that_are_not_those_of_their_summary_are_told_with_both_figures() {
+    let folder = scratch("rows");
+    let file = folder.join("shed/requests.jsonl");
+    let rows = fs::read_to_string(&file).unwrap();
+    let kept: String = rows.split_inclusive('\n').filter(|row| !row.contains("refused")).collect();
+    fs::write(&file, kept).unwrap();
+    for command in [&["compare", "shed"][..], &["report", "shed", "--out", "report"]] {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        let told = program.args(command).current_dir(&folder).output().unwrap();
+        let talk = String::from_utf8(told.stderr).unwrap();
+        assert_eq!(told.status.code(), Some(2), "{talk}");
+        assert!(talk.contains("is 600 in summary.json, and 514 in the rows"), "{talk}");
+    }
+    // Without its summary a run was killed, and nothing is judged by it.
+    fs::write(&file, rows).unwrap();
+    fs::remove_file(folder.join("shed/summary.json")).unwrap();
+    let told = compare(&folder, "shed --criteria criteria.toml");
+    assert_eq!(told.status.code(), Some(3));
+    let text = String::from_utf8(told.stdout).unwrap();
+    assert!(text.contains("the run was killed"), "{text}");
 }
 
 #[test]
@@ -97,7 +133,7 @@ fn a_report_takes_the_same_words_and_says_the_same_of_them() {
         command.output().expect("the program was built for this test")
     };
     let criteria = "--criteria criteria.toml";
-    for words in ["calm shed", "x=calm,block-2 y=shed,shed", "x=calm x=block-2 y=shed", "."] {
+    for words in ["calm shed", "x=calm,block-2 y=shed,shed-2", "x=calm x=block-2 y=shed", "."] {
         let (compared, reported) = (
             compare(&folder, &format!("{words} {criteria}")),
             report(&format!("{words} {criteria}")),

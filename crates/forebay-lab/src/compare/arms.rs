@@ -60,19 +60,18 @@ impl Given {
                 let what = format!("is named twice, {said} and {label}");
                 return Err(fault(word, what, "leave --label out"));
             }
-            match drilled::find(Path::new(named))? {
-                Some(found) => given.take(found, said.or(label))?,
-                None => {
-                    let place = said.and_then(|said| places.get(said).copied());
-                    let mut runs = Vec::new();
-                    for path in paths(named) {
-                        runs.extend(blocks(path)?);
-                    }
-                    given.add(&runs, said.or(label), named, place)?;
-                    let last = given.arms.len() - 1;
-                    places.extend(said.map(|said| (said.to_owned(), place.unwrap_or(last))));
-                }
+            if let Some(found) = drilled::find(Path::new(named))? {
+                given.take(found, said.or(label))?;
+                continue;
             }
+            let place = said.and_then(|said| places.get(said).copied());
+            let mut runs = Vec::new();
+            for path in paths(named) {
+                runs.extend(blocks(path)?);
+            }
+            given.add(&runs, said.or(label), named, place)?;
+            let last = given.arms.len() - 1;
+            places.extend(said.map(|said| (said.to_owned(), place.unwrap_or(last))));
         }
         Ok(given)
     }
@@ -185,7 +184,8 @@ pub(super) fn blocks_within(folder: &Path) -> Result<Vec<PathBuf>, ResultsError>
     let Ok(entries) = fs::read_dir(folder) else { return Ok(Vec::new()) };
     let mut blocks: Vec<(u64, PathBuf)> = Vec::new();
     for entry in entries {
-        let entry = entry.map_err(|said| fault(&folder.display().to_string(), said, READABLE))?;
+        let entry = entry
+            .map_err(|said| fault(&folder.display().to_string(), said.to_string(), READABLE))?;
         let name = entry.file_name();
         let rest = name.to_str().and_then(|name| name.strip_prefix(BLOCK));
         // What a run under way, or one that was killed, has left is named by whoever wants it.
@@ -217,13 +217,20 @@ fn count(block: &Path, files: &mut Vec<PathBuf>) -> Option<ServerCount> {
     let text = fs::read(&file).ok()?;
     files.push(file);
     let seen: serde_json::Value = serde_json::from_slice(&text).ok()?;
+    if seen["refusals_unreadable"] == true {
+        return Some(ServerCount { refused: 0, agrees: Some(false) });
+    }
     let refused = seen["refused_by_server"].as_u64()?;
     Some(ServerCount { refused, agrees: Some(seen["refused_by_clients"] == refused) })
 }
 
 /// What is wrong with something that was named.
-pub(super) fn fault(named: &str, what: impl ToString, remedy: impl Into<String>) -> ResultsError {
-    let (file, what) = (PathBuf::from(named), what.to_string());
+pub(super) fn fault(
+    named: &str,
+    what: impl Into<String>,
+    remedy: impl Into<String>,
+) -> ResultsError {
+    let (file, what) = (PathBuf::from(named), what.into());
     ResultsError { file, line: None, what, remedy: remedy.into() }
 }
 

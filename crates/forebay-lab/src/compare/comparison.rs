@@ -13,6 +13,9 @@ use crate::drill::verdict::Outcome;
 /// The version of the JSON of a comparison; a field is only ever added.
 pub const SCHEMA: &str = "forebay.comparison/1";
 
+/// How the JSON of any comparison begins, of whatever version.
+pub const BEGINS: &str = "{\n  \"schema\": \"forebay.comparison/";
+
 /// Arms beside one another. The first is the baseline, the last is under test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
@@ -98,8 +101,11 @@ pub struct RunSeen {
     pub workload: String,
     /// The hash of its plan.
     pub plan: Option<String>,
-    /// Requests offered, without those that warmed up.
+    /// Requests offered, without those that warmed up, and those that the stop of the run ended.
     pub offered: u64,
+    /// Requests of the plan that were not sent or not over when the run was stopped: they count
+    /// nowhere.
+    pub stopped: u64,
     /// Arrivals waited for answers: queueing is hidden.
     pub is_closed_loop: bool,
     /// Why no figure counts it; empty for a run that is valid.
@@ -140,6 +146,9 @@ pub struct Buckets {
     pub timed_out: u64,
     /// Left by the client.
     pub cancelled: u64,
+    /// Of those, the ones whose client left as planned after the first token had come: they are in
+    /// no share of the completed or the good, and only in the time to first token.
+    pub left: u64,
     /// Never sent.
     pub not_sent: u64,
 }
@@ -266,7 +275,10 @@ pub struct Recovery {
 pub struct Finding {
     /// The criterion as a person reads it: `refused ≤ 1 %`.
     pub criterion: String,
-    /// What was seen.
+    /// The limit is the least that passes, and not the most.
+    pub is_least: bool,
+    /// What was seen. Its ends are the bounds that decided, each with the error that a verdict may
+    /// make on that side, and none where the criterion is about these runs only.
     pub seen: Estimate,
     /// The share of requests that decides it, where one does: a quantile holds when few enough
     /// requests are beyond the limit.
@@ -276,6 +288,10 @@ pub struct Finding {
     /// As many more blocks like these would probably decide it; `None` where it is decided, or
     /// where no number would.
     pub blocks_more: Option<u64>,
+    /// The same as requests.
+    pub requests_more: Option<u64>,
+    /// The same as seconds of runs like these, where it is known how long they took.
+    pub seconds_more: Option<f64>,
 }
 
 /// One arm against the baseline.

@@ -54,7 +54,8 @@ pub(super) fn difference(base: &Side<'_>, arm: &Side<'_>, together: &Together) -
         bootstrap::Difference::of(plan, autocorrelation, options.resamples, &mut rng, figures)
     };
     let share = |name: &str, title: &str, rises: bool, count: fn(&Buckets) -> Option<u64>| {
-        let (ones, others) = (counted(base, count)?, counted(arm, count)?);
+        // Only what is good when there is more of it is said of serving to the end.
+        let (ones, others) = (counted(base, count, rises)?, counted(arm, count, rises)?);
         let mut figures = |one: &[u32], other: &[u32]| (ratio(&ones, one), ratio(&others, other));
         let difference = drawn(name, &mut figures);
         let (baseline, tested) = (estimate(base, name), estimate(arm, name));
@@ -316,9 +317,14 @@ fn estimate(side: &Side<'_>, name: &str) -> Estimate {
 }
 
 /// Requests and those that count, by unit.
-fn counted(side: &Side<'_>, count: fn(&Buckets) -> Option<u64>) -> Option<Vec<(f64, f64)>> {
+fn counted(
+    side: &Side<'_>,
+    count: fn(&Buckets) -> Option<u64>,
+    of_stayed: bool,
+) -> Option<Vec<(f64, f64)>> {
     let of = |unit: &Unit| {
         let buckets = unit.buckets(None, side.has_limits)?;
+        let buckets = if of_stayed { buckets.stayed() } else { buckets };
         Some((buckets.offered as f64, count(&buckets)? as f64))
     };
     side.units.iter().map(of).collect()

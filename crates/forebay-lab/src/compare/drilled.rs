@@ -63,9 +63,9 @@ pub(super) fn find(named: &Path) -> Result<Option<Found>, ResultsError> {
         [only] => cell_of(only).map(Some),
         several => {
             let many = several.len();
-            let names: Vec<String> = several.iter().map(|it| it.display().to_string()).collect();
+            let all: Vec<String> = several.iter().map(|it| it.display().to_string()).collect();
             let what = format!("is a drill of {many} cells, and one is read");
-            let remedy = format!("name one: {}", names.join(", "));
+            let remedy = format!("name one: {}", all.join(", "));
             Err(fault(&named.display().to_string(), what, remedy))
         }
     }

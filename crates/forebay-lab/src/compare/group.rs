@@ -21,6 +21,10 @@ pub(super) struct Sure<'u> {
     pub(super) error: f64,
     /// There are limits that tell good from slow.
     pub(super) has_limits: bool,
+    /// Runs that the units are of.
+    pub(super) runs: usize,
+    /// How long those took together, where it is known.
+    pub(super) seconds: Option<f64>,
 }
 
 impl Sure<'_> {
@@ -40,8 +44,9 @@ impl Sure<'_> {
     pub(super) fn group(&self, class: Option<&str>) -> Option<Group> {
         let each = self.buckets(class)?;
         let buckets = each.iter().fold(Buckets::none(), |sum, unit| sum.and(*unit));
+        let stayed: Vec<Buckets> = each.iter().map(|unit| unit.stayed()).collect();
         let estimate = |count: fn(&Buckets) -> u64| {
-            self.share(&tallies(&each, count)).map_or_else(say::nothing, |(_, said)| said)
+            self.share(&tallies(&stayed, count)).map_or_else(say::nothing, |(_, said)| said)
         };
         let completed = estimate(|unit| unit.completed);
         let good = match buckets.good {
@@ -74,7 +79,7 @@ impl Sure<'_> {
     ) -> LatencyFigures {
         let offered = |q: f64| {
             known.map_or_else(say::nothing, |known| {
-                let interval = known.interval(q, self.error, self.autocorrelation);
+                let interval = known.interval(q, (self.error, self.error), self.autocorrelation);
                 say::latency(known.offered(q), interval, buckets)
             })
         };

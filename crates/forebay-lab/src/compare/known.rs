@@ -130,14 +130,19 @@ impl Known {
         }
     }
 
-    /// The interval of a quantile over all offered with an error of `error` on either side: the
+    /// The interval of a quantile over all offered with these errors below and above: the
     /// quantiles at the ends of the interval of the share that lies at or below it (Woodruff, JASA
     /// 47, 1952). `None` where only bounds are known.
-    pub(super) fn interval(&self, q: f64, error: f64, autocorrelation: f64) -> Option<Bounds> {
+    pub(super) fn interval(
+        &self,
+        q: f64,
+        (below, above): (f64, f64),
+        autocorrelation: f64,
+    ) -> Option<Bounds> {
         let Self::Values { offered, .. } = self else { return None };
         let (beyond, _) = self.beyond(offered.quantile(q)?);
         let spread = Share::of(&beyond, autocorrelation)?;
-        let (low, high) = Share { value: q, ..spread }.interval(error, error);
+        let (low, high) = Share { value: q, ..spread }.interval(below, above);
         Some(Bounds { low: offered.quantile(low)?, high: offered.quantile(high)? })
     }
 }

@@ -5,6 +5,7 @@
 //! | [`comparison`] | holds what came of it |
 //! | `arms` | reads arms from the words that name them |
 //! | `drilled` | reads the folder of a live drill |
+//! | `same` | finds runs that were given twice |
 //! | `request` | reduces a run to its requests, and counts how they ended |
 //! | `cut` | cuts one run into blocks |
 //! | `known` | finds quantiles over all offered, or their bounds |
@@ -26,6 +27,7 @@ mod judge;
 mod known;
 mod number;
 mod request;
+mod same;
 mod say;
 mod summary;
 pub mod table;
@@ -35,17 +37,17 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::drill::criteria::Criteria;
-use crate::drill::notation::three_digits;
+use crate::drill::notation::{counted, three_digits};
 use crate::drill::verdict::Outcome;
 use crate::results::Results;
 use crate::stats::bootstrap::Plan;
 use crate::stats::distribution::t_quantile;
 
-use comparison::{ArmFigures, Blocks, Estimate, RunSeen, SCHEMA, Word};
+use comparison::{ArmFigures, Blocks, Estimate, Finding, RunSeen, SCHEMA, Word};
 use contrast::{Side, Together};
 use cut::Cut;
 use group::Sure;
-use request::{Request, Unit};
+use request::{Request, Unit, is_outside};
 
 pub use arms::{Given, ServerCount};
 pub use comparison::Comparison;
@@ -103,6 +105,19 @@ pub enum CompareError {
          runs of one arm have commas between them"
     )]
     SameLabel(String),
+    /// One run is twice in an arm.
+    #[error(
+        "{arm}: {first} and {second} are the same run\nhint: one run tells no more by being given \
+         twice; leave one out, or measure again"
+    )]
+    SameRun {
+        /// The arm's label.
+        arm: String,
+        /// Where it lies.
+        first: String,
+        /// Where it lies as well.
+        second: String,
+    },
     /// The buckets of a run do not add up to what it offered.
     #[error("{from}: {what}\nhint: the files of this run contradict one another; measure it again")]
     Unbalanced {
@@ -118,7 +133,12 @@ struct Read<'a> {
     arm: &'a Arm,
     /// Each run by its place; `None` where it is not valid.
     runs: Vec<Option<Unit>>,
+    /// Requests that were under way when a valid run was stopped.
+    cut_off: Vec<Request>,
 }
+
+/// How each criterion fares, what follows, and why.
+type Judged = (Vec<Finding>, Outcome, String);
 
 /// What intervals of an arm are made of.
 struct Cutting {
@@ -145,6 +165,7 @@ pub fn compare(
         let twice = arms.iter().find(|arm| !seen.insert(&arm.label));
         return Err(CompareError::SameLabel(twice.map_or(String::new(), |it| it.label.clone())));
     }
+    arms.iter().try_for_each(same::refuse_within)?;
     let read = |arm| Read::of(arm, criteria);
     let reads = arms.iter().map(read).collect::<Result<Vec<Read<'_>>, CompareError>>()?;
     let count = reads.iter().filter_map(Read::single).map(|it| cut::cut(it).count).min();
@@ -180,6 +201,7 @@ pub fn compare(
     };
     comparison.summary = summary::sentences(&comparison);
     comparison.notes = summary::notes(&comparison);
+    comparison.notes.extend(same::notes(arms));
     Ok(comparison)
 }
 
@@ -189,7 +211,9 @@ impl<'a> Read<'a> {
             let is_valid = block.results.about().is_valid();
             is_valid.then(|| Unit::of(block, criteria)).transpose()
         };
-        Ok(Self { arm, runs: arm.runs.iter().map(unit).collect::<Result<_, _>>()? })
+        let valid = arm.runs.iter().filter(|block| block.results.about().is_valid());
+        let cut_off = valid.flat_map(|block| request::cut_off(block, criteria)).collect();
+        Ok(Self { arm, runs: arm.runs.iter().map(unit).collect::<Result<_, _>>()?, cut_off })
     }
 
     /// The requests of the only valid run, where there is but one and they are known.
@@ -267,17 +291,22 @@ impl<'a> Read<'a> {
 
     fn figures(&self, cutting: &Cutting, criteria: &Criteria, options: &Options) -> ArmFigures {
         let has_limits = !criteria.good().is_empty();
+        let runs: Vec<&Unit> = self.runs.iter().flatten().collect();
+        let makespans: Option<Vec<f64>> = runs.iter().map(|run| run.makespan_s()).collect();
         let sure = Sure {
             units: &cutting.units,
             autocorrelation: cutting.autocorrelation.unwrap_or(0.0),
             error: (1.0 - options.confidence) / 2.0,
             has_limits,
+            runs: runs.len(),
+            seconds: makespans.as_ref().map(|all| all.iter().sum()),
         };
         let requests: Vec<&Request> = cutting.units.iter().flat_map(Unit::requests).collect();
         let (findings, outcome, reason) = if cutting.units.is_empty() {
             (Vec::new(), Outcome::Inconclusive, self.nothing_valid())
         } else {
-            judge::judge(&sure, criteria.list(), options.confidence)
+            let judged = judge::judge(&sure, criteria.list(), options.confidence);
+            self.unless_cut_off(judged, &sure, criteria, options.confidence)
         };
         let names = |of: fn(&Request) -> Option<&str>| -> BTreeSet<String> {
             requests.iter().filter_map(|request| of(request)).map(str::to_owned).collect()
@@ -288,8 +317,6 @@ impl<'a> Read<'a> {
             let buckets = request::buckets(own.copied());
             (name, buckets)
         });
-        let runs: Vec<&Unit> = self.runs.iter().flatten().collect();
-        let makespans: Option<Vec<f64>> = runs.iter().map(|run| run.makespan_s()).collect();
         let is_known = !requests.is_empty();
         ArmFigures {
             label: self.arm.label.clone(),
@@ -323,6 +350,34 @@ impl<'a> Read<'a> {
             outcome: Word(outcome),
             reason,
         }
+    }
+
+    /// The same unless it is a GO that hangs on requests which a stop ended before they were over:
+    /// they might never have been served.
+    fn unless_cut_off(
+        &self,
+        judged: Judged,
+        sure: &Sure<'_>,
+        criteria: &Criteria,
+        confidence: f64,
+    ) -> Judged {
+        let mut units = sure.units.to_vec();
+        let last = units.last_mut();
+        let Some(Unit::Requests(requests)) = last.filter(|_| !self.cut_off.is_empty()) else {
+            return judged;
+        };
+        requests.extend(self.cut_off.iter().cloned());
+        let (_, outcome, _) =
+            judge::judge(&Sure { units: &units, ..*sure }, criteria.list(), confidence);
+        if judged.1 != Outcome::Go || outcome == Outcome::Go {
+            return judged;
+        }
+        let many = counted(self.cut_off.len(), "request");
+        let reason = format!(
+            "{many} under way when the run was stopped might never have been served, and if so not \
+             every criterion is shown to hold; let the run end by itself"
+        );
+        (judged.0, Outcome::Inconclusive, reason)
     }
 
     fn nothing_valid(&self) -> String {
@@ -362,9 +417,13 @@ fn sizes(units: &[Unit]) -> impl Iterator<Item = u64> {
 
 fn seen(run: &Block) -> RunSeen {
     let about = run.results.about();
-    let offered = match &run.results {
-        Results::Figures(figures) => figures.offered(),
-        Results::Run(run) => run.rows.iter().filter(|row| !row.is_warmup).count() as u64,
+    let (offered, stopped) = match &run.results {
+        Results::Figures(figures) => (figures.offered(), 0),
+        Results::Run(run) => {
+            let rows = run.rows.iter().filter(|row| !row.is_warmup);
+            let (out, counted): (Vec<_>, Vec<_>) = rows.partition(|row| is_outside(run, row));
+            (counted.len() as u64, out.len() as u64)
+        }
     };
     RunSeen {
         from: run.from.clone(),
@@ -372,6 +431,7 @@ fn seen(run: &Block) -> RunSeen {
         workload: about.workload.clone(),
         plan: about.plan.clone(),
         offered,
+        stopped,
         is_closed_loop: about.is_closed_loop,
         invalid: about.invalid.iter().map(|it| format!("{}: {}", it.reason, it.what)).collect(),
     }

@@ -8,7 +8,7 @@ use forebay_core::Span;
 use super::comparison::Buckets;
 use super::{Block, CompareError};
 use crate::drill::criteria::{Criteria, Metric};
-use crate::results::{Figures, Outcome, Results, Row};
+use crate::results::{Figures, Outcome, Results, Row, Run};
 
 /// One request that was offered. Latencies are milliseconds.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,11 +19,13 @@ pub(super) struct Request {
     pub(super) end: Span,
     pub(super) outcome: Outcome,
     pub(super) is_good: bool,
-    /// Infinite where it was not completed.
+    /// Its client left as planned, when its first token had come.
+    pub(super) has_left: bool,
+    /// Infinite where it was not completed, and its client did not leave in the answer either.
     pub(super) ttft: f64,
-    /// Infinite where it was not completed, no number where it was and has no gap.
+    /// The same, and no number where its client left, or it was completed and has no gap.
     pub(super) itl: f64,
-    /// Infinite where it was not completed.
+    /// The same, and no number where its client left.
     pub(super) e2e: f64,
     pub(super) class: Option<Arc<str>>,
     pub(super) tenant: Option<Arc<str>>,
@@ -41,6 +43,10 @@ impl Request {
     fn of(row: &Row, criteria: &Criteria) -> Self {
         let ms = |span: Option<Span>| span.map(|span| span.0 as f64 / 1e6);
         let (ttft, itl, e2e) = (ms(row.ttft()), ms(row.itl()), ms(row.e2e()));
+        // It waited for its first token to the end, and the rest is nobody's fault.
+        let left = row.last().filter(|_| row.outcome == Outcome::Cancelled && !row.is_cut_off());
+        let left = ms(left.and_then(|last| last.first_token).map(|at| at - row.scheduled));
+        let unknown = if left.is_some() { f64::NAN } else { f64::INFINITY };
         let is_good = ttft.zip(e2e).is_some_and(|(ttft, e2e)| {
             criteria.good_of(row.class.as_deref()).is_kept(ttft, itl, e2e)
         });
@@ -51,9 +57,10 @@ impl Request {
             end: row.last().map_or(row.scheduled, |last| last.end),
             outcome: row.outcome,
             is_good,
-            ttft: ttft.unwrap_or(f64::INFINITY),
-            itl: itl.unwrap_or(if e2e.is_some() { f64::NAN } else { f64::INFINITY }),
-            e2e: e2e.unwrap_or(f64::INFINITY),
+            has_left: left.is_some(),
+            ttft: ttft.or(left).unwrap_or(f64::INFINITY),
+            itl: itl.unwrap_or(if e2e.is_some() { f64::NAN } else { unknown }),
+            e2e: e2e.unwrap_or(unknown),
             class: row.class.clone(),
             tenant: row.tenant.clone(),
             prompt_tokens: row.last().and_then(|it| it.usage.prompt_tokens).or(row.prompt_tokens),
@@ -125,7 +132,7 @@ impl Unit {
                         ));
                     }
                 }
-                let rows = run.rows.iter().filter(|row| !row.is_warmup);
+                let rows = run.rows.iter().filter(|row| !row.is_warmup && !is_outside(run, row));
                 let requests: Vec<Request> = rows.map(|row| Request::of(row, criteria)).collect();
                 let buckets = buckets(requests.iter());
                 if !buckets.is_balanced() || buckets.offered != requests.len() as u64 {
@@ -163,6 +170,7 @@ impl Unit {
                     failed: of(Outcome::Failed),
                     timed_out: of(Outcome::TimedOut),
                     cancelled: of(Outcome::Cancelled),
+                    left: 0,
                     not_sent: of(Outcome::NotSent),
                 })
             }
@@ -175,11 +183,25 @@ impl Unit {
             Self::Figures(figures) => figures.duration_s,
             Self::Requests(requests) => {
                 let first = requests.iter().map(|request| request.scheduled).min()?;
-                let last = requests.iter().map(|request| request.end).max()?;
+                let sent = requests.iter().filter(|request| request.attempts > 0);
+                let last = sent.map(|request| request.end).max()?;
                 Some((last - first).0 as f64 / 1e9)
             }
         }
     }
+}
+
+/// Requests that the stop of a run ended while they were under way: nobody knows how they would
+/// have ended. They count as never served.
+pub(super) fn cut_off(block: &Block, criteria: &Criteria) -> Vec<Request> {
+    let Results::Run(run) = &block.results else { return Vec::new() };
+    let cut = run.rows.iter().filter(|row| !row.is_warmup && row.is_cut_off());
+    cut.map(|row| Request::of(row, criteria)).collect()
+}
+
+/// Whether the stop of a run decided how a request ended: it says nothing of the target.
+pub(super) fn is_outside(run: &Run, row: &Row) -> bool {
+    row.is_cut_off() || run.about.was_interrupted && row.outcome == Outcome::NotSent
 }
 
 /// How these requests ended.
@@ -196,7 +218,10 @@ pub(super) fn buckets<'r>(requests: impl Iterator<Item = &'r Request>) -> Bucket
             Outcome::Refused => &mut buckets.refused,
             Outcome::Failed => &mut buckets.failed,
             Outcome::TimedOut => &mut buckets.timed_out,
-            Outcome::Cancelled => &mut buckets.cancelled,
+            Outcome::Cancelled => {
+                buckets.left += u64::from(request.has_left);
+                &mut buckets.cancelled
+            }
             Outcome::NotSent => &mut buckets.not_sent,
         };
         *bucket += 1;
@@ -225,8 +250,17 @@ impl Buckets {
             failed: self.failed + other.failed,
             timed_out: self.timed_out + other.timed_out,
             cancelled: self.cancelled + other.cancelled,
+            left: self.left + other.left,
             not_sent: self.not_sent + other.not_sent,
         }
+    }
+
+    /// Without those whose client left in the answer, as planned: what is said of serving to the
+    /// end is said of the rest.
+    #[must_use]
+    pub const fn stayed(self) -> Self {
+        let (offered, cancelled) = (self.offered - self.left, self.cancelled - self.left);
+        Self { offered, cancelled, left: 0, ..self }
     }
 
     /// A count as a share of the offered; 0 of nothing.

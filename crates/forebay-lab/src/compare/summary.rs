@@ -8,7 +8,7 @@ use crate::drill::notation::{counted, listed, percent};
 /// Latency that is better over survivors and not over all that were offered: that of an arm which
 /// serves fewer.
 pub(super) fn survivorship(base: &Side<'_>, arm: &Side<'_>) -> Vec<String> {
-    let (served, base_served) = (&arm.group.buckets, &base.group.buckets);
+    let (served, base_served) = (&arm.group.buckets.stayed(), &base.group.buckets.stayed());
     if served.share(served.completed) >= base_served.share(base_served.completed) {
         return Vec::new();
     }
@@ -24,6 +24,8 @@ pub(super) fn survivorship(base: &Side<'_>, arm: &Side<'_>) -> Vec<String> {
             .into_iter()
             .filter(|(_, one, other, ..)| is_surely_less(other, one))
             .filter(|(.., one, other)| !is_surely_less(other, one))
+            // What nobody can tell apart looks no faster to anybody.
+            .filter(|(_, one, other, ..)| one.said != other.said)
             .map(|(name, one, other, base_offered, offered)| {
                 format!(
                     "{} {name} is {} over the {} it completed, against {} of {}, but over all {} \
@@ -147,6 +149,15 @@ pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
     for arm in &comparison.arms {
         let label = &arm.label;
         for run in &arm.runs {
+            if run.stopped > 0 {
+                notes.push(format!(
+                    "{label}: {} was stopped before its plan was done: of {} requests {} were not \
+                     sent or not over by then, and count nowhere.",
+                    run.from,
+                    run.offered + run.stopped,
+                    run.stopped
+                ));
+            }
             for reason in &run.invalid {
                 notes.push(format!(
                     "{label}: {} is INVALID and counts nowhere: {reason}.",
@@ -156,8 +167,16 @@ pub(super) fn notes(comparison: &Comparison) -> Vec<String> {
         }
         if arm.runs.iter().any(|run| run.is_closed_loop) {
             notes.push(format!(
-                "{label}: arrivals waited for answers (closed loop), which hides queueing: a slow \
-                 target is asked less."
+                "{label}: arrivals waited for answers (closed loop), which hides queueing: load \
+                 falls when the target slows, so that its latency tells less than users would \
+                 meet."
+            ));
+        }
+        if arm.all.buckets.left > 0 {
+            notes.push(format!(
+                "{label}: the clients of {} requests left as planned after the first token: they \
+                 count in the time to first token, and in no share of what is completed or good.",
+                arm.all.buckets.left
             ));
         }
         if arm.blocks.is_cut {

@@ -41,10 +41,14 @@ pub fn render(comparison: &Comparison) -> String {
         let _ = writeln!(
             text,
             "{:NAME$}{:>13}{:>29}{:>15}{:>10}",
-            "", "difference", "95 % interval", "better with", "p, Holm"
+            "", "difference", "95 % interval", "better with", "p-value"
         );
         contrast(&mut text, &difference.primary);
         difference.secondary.iter().for_each(|it| contrast(&mut text, it));
+    }
+    if !comparison.differences.is_empty() {
+        text.push('\n');
+        wrapped(&mut text, DIFFERING, "");
     }
     text.push('\n');
     for arm in &comparison.arms {
@@ -61,6 +65,15 @@ pub fn render(comparison: &Comparison) -> String {
     }
     text
 }
+
+const SPENDING: &str = "makespan: from the first request due to the last end. amplification: times \
+    that a request was sent. wasted output: tokens that were generated for requests that were not \
+    completed. fairness: Jain's index over the tenants' shares of completed requests, 1 where all \
+    fare alike.";
+
+const DIFFERING: &str = "better with: how probable it is that the arm is the better one, going by \
+    its blocks. p-value: how probable such a difference is between two that are the same, \
+    corrected for testing several (Holm). A star: shown with that confidence.";
 
 const READING: &str = "Every figure is over all requests that were offered, one never served being \
     infinitely late, except those of survivors, which are not to be compared between arms that \
@@ -84,7 +97,6 @@ fn counts(text: &mut String, name: &str, buckets: &Buckets) {
 }
 
 fn quantiles(text: &mut String, name: &str, of: &Quantiles) {
-    let cell = |said: &str| said.chars().take(25).collect::<String>();
     let _ = writeln!(
         text,
         "{:NAME$}{:>26}{:>26}{:>26}",
@@ -99,7 +111,7 @@ fn rates(text: &mut String, comparison: &Comparison) {
     let _ = writeln!(
         text,
         "\n{:NAME$}{:>15}{:>12}{:>15}{:>17}{:>17}",
-        "", "completed/s", "makespan", "amplification", "wasted output", "Jain of tenants"
+        "", "completed/s", "makespan", "amplification", "wasted output", "fairness"
     );
     for arm in &comparison.arms {
         let or = |value: Option<f64>| value.map_or("–".to_owned(), three_digits);
@@ -115,6 +127,7 @@ fn rates(text: &mut String, comparison: &Comparison) {
             or(jain(arm))
         );
     }
+    wrapped(text, SPENDING, "");
 }
 
 fn jain(arm: &ArmFigures) -> Option<f64> {
@@ -140,6 +153,16 @@ fn contrast(text: &mut String, of: &Contrast) {
         "{:NAME$}{value:>13}{interval:>29}{better:>15}{p:>10}{mark}",
         short(&of.title)
     );
+}
+
+/// A figure that fits its column. How many were not served stands in the first table.
+fn cell(said: &str) -> String {
+    const ROOM: usize = 25;
+    match said.split_once(": ") {
+        _ if said.chars().count() <= ROOM => said.to_owned(),
+        Some((word, _)) => word.to_owned(),
+        None => said.chars().take(ROOM - 1).chain(['…']).collect(),
+    }
 }
 
 /// A name that fits its column.

@@ -10,6 +10,7 @@ use crate::drill::criteria::Criteria;
 use crate::drill::verdict::Outcome as Verdict;
 use crate::results::{About, Attempt, Figures, Invalid, Outcome, Results, Row, Run, Spread, Usage};
 
+mod given;
 mod traps;
 
 /// Criteria from the text of a file.

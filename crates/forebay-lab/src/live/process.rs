@@ -105,7 +105,7 @@ impl Process {
             said,
         })?;
         // Without a shell nobody watches, and the program still ends with this.
-        let guard = Guard::over(child.id()).ok();
+        let guard = Guard::over(child.id(), &mark).ok();
         let (name, log, folder) = (name.to_owned(), log.to_owned(), folder.to_owned());
         Ok(Self { child, guard, mark, name, log, words: written, stop, folder })
     }

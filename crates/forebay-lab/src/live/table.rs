@@ -126,8 +126,8 @@ fn engaged(drill: &Drill, cell: &CellDone) -> String {
         if unread > 0 {
             let _ = writeln!(
                 text,
-                "refusals of {name}: its metrics could not be read in {unread} of {}, so no verdict \
-                 holds",
+                "refusals of {name}: its metrics could not be read in {unread} of {}, so no \
+                 verdict holds",
                 counted(blocks.len(), "block")
             );
             continue;

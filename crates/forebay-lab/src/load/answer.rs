@@ -33,7 +33,10 @@ pub(super) fn read(json: &[u8]) -> Option<Said> {
     Some(Said {
         has_token: has_answer || choices.iter().any(Choice::has_reasoning),
         has_answer,
-        error: object.error.map(|error| error.get().to_owned()),
+        error: object.error.map(|error| error.get().to_owned()).or_else(|| {
+            let broken = choices.iter().find_map(Choice::broken);
+            broken.map(|reason| format!("its finish_reason is {reason}"))
+        }),
         usage: Usage {
             prompt_tokens: used.prompt_tokens,
             output_tokens: used.completion_tokens,
@@ -44,21 +47,30 @@ pub(super) fn read(json: &[u8]) -> Option<Said> {
 
 #[derive(Deserialize)]
 struct Object<'a> {
-    choices: Option<Vec<Choice>>,
+    #[serde(borrow)]
+    choices: Option<Vec<Choice<'a>>>,
     usage: Option<Used>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct Choice {
+struct Choice<'a> {
     #[serde(default)]
     text: Filled,
+    #[serde(borrow)]
+    finish_reason: Option<&'a RawValue>,
     delta: Option<Piece>,
     message: Option<Piece>,
 }
 
-impl Choice {
+impl Choice<'_> {
+    /// Why it ended, where that is no good end: vLLM and SGLang say so of what they gave up.
+    fn broken(&self) -> Option<&'static str> {
+        let reason = self.finish_reason?.get().trim_matches('"');
+        ["abort", "error"].into_iter().find(|broken| *broken == reason)
+    }
+
     fn has_answer(&self) -> bool {
         self.text.0 || self.pieces().any(Piece::has_answer)
     }
@@ -212,6 +224,19 @@ mod tests {
         assert_eq!(said.error.as_deref(), Some(r#"{"message":"m","code":400}"#));
         let bare = read(br#"{"choices":[],"usage":{"prompt_tokens_details":null}}"#).unwrap();
         assert!(bare.usage.is_silent());
+    }
+
+    #[test]
+    fn an_answer_that_was_given_up_is_an_error_whatever_it_holds() {
+        let error = |reason: &str| {
+            let choice = format!(r#"{{"text":" a","finish_reason":{reason}}}"#);
+            read(format!("{{\"choices\":[{choice}]}}").as_bytes()).unwrap().error
+        };
+        assert_eq!(error("\"abort\"").as_deref(), Some("its finish_reason is abort"));
+        assert_eq!(error("\"error\"").as_deref(), Some("its finish_reason is error"));
+        for good in ["null", "\"stop\"", "\"length\"", "\"tool_calls\"", "{\"type\":\"stop\"}"] {
+            assert_eq!(error(good), None, "{good}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use forebay_core::Span;
 use http::header::{CONTENT_TYPE, HOST, RETRY_AFTER};
+use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -21,12 +22,18 @@ use super::outgoing::{Noted, Outgoing};
 use super::secrets::Secrets;
 use super::witness::Witness;
 use super::{Planned, Settings};
-use crate::results::{Attempt, Fault, Outcome, Row};
+use crate::results::{Attempt, Fault, Outcome, Row, STOPPED};
 
 /// The header that carries a ticket, both ways.
 const TICKET: HeaderName = HeaderName::from_static("x-forebay-ticket");
 /// The header that asks for a wait in milliseconds, which the official SDKs read first.
 const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");
+/// The header by which a server decides for the official SDKs whether they try again.
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
+/// Chunks of one answer at most: more than any model's context, and few enough that a row of them
+/// can be read again.
+const CHUNKS_MAX: usize = 1 << 18;
 
 /// What all calls of a run share.
 pub(super) struct Run {
@@ -68,11 +75,35 @@ pub(super) struct Job {
     pub(super) due: Span,
     /// Who waits for it in a closed loop.
     pub(super) user: Option<u32>,
-    /// The ticket that the last refusal came with, and whether it is to be shown.
-    pub(super) ticket: Option<HeaderValue>,
+    /// What the last answer said besides its row, and whether its ticket is to be shown.
+    pub(super) told: Told,
     pub(super) shows_ticket: bool,
     /// Its client went before the next attempt.
     pub(super) is_given_up: bool,
+}
+
+/// What the head of an answer says to a client that may try again.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// The ticket that a refusal came with.
+    pub(super) ticket: Option<HeaderValue>,
+    /// Whether the server says to try again, or not to.
+    pub(super) should_retry: Option<bool>,
+    /// A stream has begun, which no client asks for again.
+    pub(super) is_stream: bool,
+}
+
+impl Told {
+    fn by(head: &Parts) -> Self {
+        let should_retry =
+            head.headers.get(SHOULD_RETRY).and_then(|value| match value.as_bytes() {
+                b"true" => Some(true),
+                b"false" => Some(false),
+                _ => None,
+            });
+        let is_stream = head.status.is_success() && is_stream(&head.headers);
+        Self { ticket: head.headers.get(TICKET).cloned(), should_retry, is_stream }
+    }
 }
 
 /// Makes an attempt, and says what came of it.
@@ -96,16 +127,22 @@ pub(super) async fn call(run: Arc<Run>, mut job: Box<Job>) -> Box<Job> {
     attempt.dequeued = Some(dequeued);
     let taken = Noted::new(run.start);
     let request = request(&run, &job, target, taken.clone());
-    let mut ticket = None;
+    let mut told = Told::default();
     let over = {
-        let told = (&mut attempt, &mut ticket);
+        let told = (&mut attempt, &mut told);
         let exchange = pin!(exchange(&run, &run.dialers[target], request, told));
         within(&run, until, leaves, exchange).await
     };
     attempt.end = run.elapsed();
     attempt.written = attempt.written.or(taken.get());
     match over {
-        Ok(outcome) => attempt.outcome = outcome,
+        Ok(outcome) => {
+            attempt.outcome = outcome;
+            let left = leaves.is_some_and(|leaves| attempt.end >= leaves);
+            if outcome == Outcome::Cancelled && !left {
+                attempt.error = Some(STOPPED.into());
+            }
+        }
         Err(broken) => {
             broken.shortage.into_iter().for_each(|shortage| run.witness.lacks(shortage));
             attempt.outcome = Outcome::Failed;
@@ -119,7 +156,7 @@ pub(super) async fn call(run: Arc<Run>, mut job: Box<Job>) -> Box<Job> {
     }
     job.row.outcome = attempt.outcome;
     job.row.attempts.push(attempt);
-    job.ticket = ticket;
+    job.told = told;
     job
 }
 
@@ -153,7 +190,7 @@ fn request(run: &Run, job: &Job, target: usize, taken: Noted) -> Request<Outgoin
     for (name, value) in &job.planned.headers {
         headers.insert(name, value.clone());
     }
-    if let Some(ticket) = job.ticket.as_ref().filter(|_| job.shows_ticket) {
+    if let Some(ticket) = job.told.ticket.as_ref().filter(|_| job.shows_ticket) {
         headers.insert(TICKET, ticket.clone());
     }
     headers.insert(HOST, target.authority.clone());
@@ -166,7 +203,7 @@ async fn exchange(
     run: &Run,
     dialer: &Dialer,
     request: Request<Outgoing>,
-    (attempt, ticket): (&mut Attempt, &mut Option<HeaderValue>),
+    (attempt, told): (&mut Attempt, &mut Told),
 ) -> Over {
     let (response, line) = dialer.send(request, attempt).await?;
     attempt.first_byte = Some(run.elapsed());
@@ -174,8 +211,8 @@ async fn exchange(
     let (head, body) = response.into_parts();
     attempt.status = Some(head.status.as_u16());
     attempt.retry_after = retry_after(&head.headers);
-    *ticket = head.headers.get(TICKET).cloned();
-    let over = if head.status.is_success() && is_stream(&head.headers) {
+    *told = Told::by(&head);
+    let over = if told.is_stream {
         read_stream(run, body, attempt).await?
     } else {
         let whole = read_whole(run, body).await?;
@@ -195,11 +232,15 @@ async fn read_stream(run: &Run, mut body: Incoming, attempt: &mut Attempt) -> Re
         let now = run.elapsed();
         let fed = events.feed(&bytes, |data| ending.take(data, now, attempt));
         fed.map_err(|_| Broken::new(Fault::TooLong, "an event is too long"))?;
+        if attempt.chunks.len() > CHUNKS_MAX {
+            return Err(Broken::new(Fault::TooLong, "the answer has too many chunks"));
+        }
     }
     let now = run.elapsed();
     events.finish(|data| ending.take(data, now, attempt));
     Ok(match ending {
         Ending { broken: Some(broken), .. } => Err(broken),
+        Ending { is_done: true, .. } if attempt.generated() == 0 => Err(empty()),
         Ending { is_done: true, .. } => Ok(Outcome::Completed),
         Ending { is_done: false, .. } => {
             Err(Broken::new(Fault::Unfinished, "the stream ended without `[DONE]`"))
@@ -269,9 +310,17 @@ fn judge(run: &Run, status: StatusCode, whole: &[u8], attempt: &mut Attempt) -> 
     if let Some(error) = said.error {
         return Err(Broken::new(Fault::ErrorInAnswer, error));
     }
+    if !said.has_token && attempt.generated() == 0 {
+        return Err(empty());
+    }
     let now = run.elapsed();
     (attempt.first_token, attempt.first_answer) = (Some(now), Some(now));
     Ok(Outcome::Completed)
+}
+
+/// What an answer is that ends well and says nothing: nobody was served by it.
+fn empty() -> Broken {
+    Broken::new(Fault::Empty, "the answer has no token, and says that none was made")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -296,7 +345,7 @@ fn is_stream(headers: &HeaderMap) -> bool {
 fn retry_after(headers: &HeaderMap) -> Option<Span> {
     let number = |name: HeaderName| -> Option<f64> {
         let text = headers.get(name)?.to_str().ok()?;
-        text.trim().parse().ok().filter(|number: &f64| *number >= 0.0)
+        text.trim().parse().ok().filter(|number: &f64| *number >= 0.0 && number.is_finite())
     };
     let millis = number(RETRY_AFTER_MS).map(|millis| millis / 1e3);
     millis.or_else(|| number(RETRY_AFTER)).map(Span::secs_f64)

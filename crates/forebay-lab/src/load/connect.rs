@@ -37,6 +37,27 @@ const IDLE_COUNT_MAX: usize = 1_024;
 /// How many bytes a server of HTTP/2 may send ahead, on a stream and on a connection.
 const WINDOW_BYTES: u32 = 8 << 20;
 
+/// How often a request that no server has looked at is sent: a server that allows few requests on
+/// a connection ends it under those that come at once, but not so often in a row.
+const SENDS_MAX: usize = 4;
+/// How errors end that say that the server has not looked at a request, and that it may be sent
+/// again (RFC 9113, section 8.7): the connection's end in good order, and a refused stream. hyper
+/// hands on the words only.
+const NOT_PROCESSED: [&str; 2] = [
+    "connection error received: not a result of an error",
+    "stream error received: refused stream before processing any application logic",
+];
+/// How the error ends of a request that waited for its turn on a connection which ended.
+const GONE: &str = "runtime dropped the dispatch task";
+
+/// Why a request has no answer.
+enum Sending {
+    /// No server has looked at it.
+    Unseen(Broken),
+    /// It may have been worked on.
+    Broken(Broken),
+}
+
 /// Why an exchange broke off.
 #[derive(Debug)]
 pub(super) struct Broken {
@@ -54,7 +75,11 @@ impl Broken {
     }
 
     fn no_answer(error: &hyper::Error) -> Self {
-        let said = told(error);
+        Self::unanswered(told(error))
+    }
+
+    /// No answer came, since this was said.
+    fn unanswered(said: String) -> Self {
         // Of the socket's own error only the words come through the reader of frames.
         match said.find(NOT_SPOKEN) {
             Some(begin) => Self::new(Fault::Connect, &said[begin..]),
@@ -73,7 +98,7 @@ impl Broken {
 }
 
 /// An error with its causes, which say what the outermost only names.
-fn told(error: &dyn Error) -> String {
+pub(super) fn told(error: &dyn Error) -> String {
     let mut said = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -241,10 +266,39 @@ impl Dialer {
         // What HTTP/1.1 says in a header, HTTP/2 says in the target.
         request.headers_mut().remove(HOST);
         *request.uri_mut() = self.target.whole();
-        let (mut place, is_reused) = self.shared.place(self.reuse, self.open_shared()).await?;
+        for _ in 1..SENDS_MAX {
+            match self.send_on_place(request.clone(), attempt).await {
+                Err(Sending::Unseen(_)) => {}
+                Err(Sending::Broken(broken)) => return Err(broken),
+                Ok(answered) => return Ok(answered),
+            }
+        }
+        self.send_on_place(request, attempt).await.map_err(|sending| match sending {
+            Sending::Unseen(broken) | Sending::Broken(broken) => broken,
+        })
+    }
+
+    /// Sends a request on a connection that has room for it.
+    async fn send_on_place(
+        &self,
+        request: Request<Outgoing>,
+        attempt: &mut Attempt,
+    ) -> Result<(Response<Incoming>, Line), Sending> {
+        let placed = self.shared.place(self.reuse, self.open_shared()).await;
+        let (mut place, is_reused) = placed.map_err(Sending::Broken)?;
         (attempt.connected, attempt.is_reused) = (Some(self.elapsed()), is_reused);
-        let sent = place.sender.send_request(request).await;
-        let response = sent.map_err(|error| Broken::no_answer(&error))?;
+        let sent = place.sender.try_send_request(request).await;
+        let response = sent.map_err(|mut refused| {
+            let said = told(refused.error());
+            let was_kept = refused.take_message().is_some() || said.ends_with(GONE);
+            // What ended the connection is told to those that were on it, and not to who waited.
+            let ended_by = place.ended_by().filter(|_| was_kept).map(str::to_owned);
+            let is_unseen = was_kept || NOT_PROCESSED.iter().any(|words| said.ends_with(words));
+            match Broken::unanswered(ended_by.unwrap_or(said)) {
+                broken if is_unseen && broken.fault != Fault::Connect => Sending::Unseen(broken),
+                broken => Sending::Broken(broken),
+            }
+        })?;
         place.is_answered();
         Ok((response, Line::Shared(place)))
     }

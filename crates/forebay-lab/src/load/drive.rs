@@ -11,13 +11,14 @@ use tokio::task::{JoinError, JoinSet, yield_now};
 use tokio::time::Instant;
 
 use super::alarm::Alarm;
-use super::call::{self, Job, Run};
+use super::call::{self, Job, Run, Told};
 use super::connect::Dialer;
 use super::due::Agenda;
 use super::secrets::Secrets;
 use super::witness::{Ended, Witness};
 use super::{Planned, Settings};
-use crate::results::{Outcome, Row};
+use crate::results::{Attempt, Fault, Outcome, Row};
+use crate::simulate::Heard;
 
 /// Requests are taken from the plan ahead of time only while nothing is due for so long: making
 /// the body of the longest prompts takes a millisecond or two.
@@ -159,18 +160,22 @@ impl<P: Iterator<Item = Planned>, E: FnMut(Row)> Driver<P, E> {
         (self.each)(row);
     }
 
-    /// When a refused client comes back, if it does.
+    /// When a client that was not served comes back, if it does.
     fn returns(&mut self, job: &mut Job) -> Option<Span> {
         let retry = self.run.settings.retry;
         let attempts = job.row.attempts.len() as u32;
         let is_over = job.is_given_up;
-        let last = job.row.last().filter(|last| !is_over && last.outcome == Outcome::Refused)?;
+        let last = job.row.last().filter(|_| !is_over)?;
+        let heard = heard(last, &job.told)?;
         let within = |budget| (self.retries + 1) as f64 <= budget * self.sent as f64;
         if !retry.budget.is_none_or(within) {
             return None;
         }
-        let (status, told) = (last.status?, last.retry_after);
-        let back = retry.client.returns_to(status, told, attempts, &mut self.rng)?;
+        let back = retry.client.returns_to(&heard, attempts, &mut self.rng)?;
+        // Who is told to wait for longer than an answer may take goes away: a run has to end.
+        if back.after > self.run.settings.patience {
+            return None;
+        }
         let due = last.end + back.after;
         let leaves = job.planned.leaves_after.map(|after| job.row.scheduled + after);
         if leaves.is_some_and(|leaves| due >= leaves) {
@@ -200,6 +205,27 @@ impl<P: Iterator<Item = Planned>, E: FnMut(Row)> Driver<P, E> {
         let run = Arc::into_inner(self.run).expect("every call has ended");
         run.witness.ended(&run.settings, seconds, was_interrupted)
     }
+}
+
+/// What a client heard that may ask again; nothing where it was served, has left, or was sent the
+/// beginning of a stream, which no client asks for twice.
+fn heard(last: &Attempt, told: &Told) -> Option<Heard> {
+    let is_success = last.status.is_some_and(|status| (200..300).contains(&status));
+    let is_lost = match last.outcome {
+        Outcome::Refused => false,
+        // The SDKs read a whole answer before they return it, and a lost half is a lost whole.
+        Outcome::TimedOut => !told.is_stream,
+        Outcome::Failed if is_success => !told.is_stream && last.fault == Some(Fault::Cut),
+        Outcome::Failed => last.status.is_none(),
+        Outcome::Completed | Outcome::Cancelled | Outcome::NotSent => return None,
+    };
+    if is_success && !is_lost {
+        return None;
+    }
+    let nothing = Heard { status: None, retry_after: None, should_retry: None };
+    let Some(status) = last.status.filter(|_| !is_lost) else { return Some(nothing) };
+    let (retry_after, should_retry) = (last.retry_after, told.should_retry);
+    Some(Heard { status: Some(status), retry_after, should_retry })
 }
 
 fn joined(ended: Result<Box<Job>, JoinError>) -> Box<Job> {

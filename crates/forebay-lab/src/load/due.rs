@@ -6,7 +6,7 @@ use std::iter::Fuse;
 
 use forebay_core::{Moment, Rng, Span};
 
-use super::call::Job;
+use super::call::{Job, Told};
 use super::{Planned, Settings, Users};
 use crate::results::{Outcome, Row};
 use crate::simulate::sessions::{Sending, Sessions};
@@ -188,7 +188,7 @@ fn job(nth: u64, planned: Planned, due: Span) -> Box<Job> {
         row,
         due,
         user: None,
-        ticket: None,
+        told: Told::default(),
         shows_ticket: false,
         is_given_up: false,
     })

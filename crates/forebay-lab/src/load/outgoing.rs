@@ -41,7 +41,7 @@ impl Noted {
 }
 
 /// The body of a request in one piece, which notes when the connection took it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Outgoing {
     data: Option<Bytes>,
     taken: Noted,

@@ -6,7 +6,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Poll;
 
 use hyper::client::conn::http2::{self, SendRequest};
@@ -14,7 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::sync::Mutex as Turnstile;
 use tokio::task::AbortHandle;
 
-use super::connect::Socket;
+use super::connect::{Socket, told};
 use super::outgoing::Outgoing;
 
 /// What a connection is made of.
@@ -42,6 +42,8 @@ pub(super) struct Shared {
     /// Knows how many its server allows at once, from the moment that it has said so. None where
     /// the connection has ended: what is kept of it would take requests that nobody sends.
     driver: Arc<Mutex<Option<Driver>>>,
+    /// What went wrong where it has ended by a fault.
+    ended_by: Arc<OnceLock<String>>,
     /// Whether its server has said so.
     is_told: AtomicBool,
     /// Connections that are open, of all pools of a run.
@@ -61,16 +63,19 @@ impl Shared {
         open: Arc<AtomicUsize>,
     ) -> Self {
         let driver = Arc::new(Mutex::new(Some(driver)));
-        let shared = Arc::clone(&driver);
+        let ended_by = Arc::new(OnceLock::new());
+        let (shared, fault) = (Arc::clone(&driver), Arc::clone(&ended_by));
         let task = tokio::spawn(poll_fn(move |cx| {
             let mut kept = shared.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(connection) = kept.as_mut() else { return Poll::Ready(()) };
             // What goes wrong on the connection is told to the requests that are on it.
-            let ended = Pin::new(connection).poll(cx).map(drop);
-            if ended.is_ready() {
-                *kept = None;
+            let Poll::Ready(ended) = Pin::new(connection).poll(cx) else { return Poll::Pending };
+            if let Err(error) = ended {
+                // Nobody has set it before: a connection ends once.
+                let _ = fault.set(told(&error));
             }
-            ended
+            *kept = None;
+            Poll::Ready(())
         }))
         .abort_handle();
         open.fetch_add(1, Ordering::Relaxed);
@@ -79,6 +84,7 @@ impl Shared {
             task,
             streams: AtomicUsize::new(0),
             driver,
+            ended_by,
             is_told: AtomicBool::new(false),
             open,
         }
@@ -109,6 +115,11 @@ impl Place {
     /// The server has answered, and so has said before how many requests it allows.
     pub(super) fn is_answered(&self) {
         self.connection.is_told.store(true, Ordering::Relaxed);
+    }
+
+    /// What its connection has ended by, if that was a fault.
+    pub(super) fn ended_by(&self) -> Option<&str> {
+        self.connection.ended_by.get().map(String::as_str)
     }
 }
 

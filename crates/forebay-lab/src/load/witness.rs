@@ -22,6 +22,16 @@ const PRESSURE_NOTED: f64 = 0.1;
 /// From this share of processor time on that the host took, a reader is told.
 const STEAL_NOTED: f64 = 0.02;
 
+/// The largest share of the run in which somebody may wait for a processor, and of processor time
+/// that the host may take, where the lag is above [`BUSY_LAG_SHARE`] of its limit. Guesses: at half
+/// the run any moment is as likely to be noted late as not; hosts take processors for whole slices
+/// of some ten milliseconds, so that a tenth is in every percentile that matters.
+const BUSY_SHARE_MAX: (f64, f64) = (0.5, 0.1);
+/// The share of the limit on lag that a busy machine may reach. Lag is seen only where something is
+/// sent, and answers are noted by the same threads in between: with a machine that is known to be
+/// busy, half the limit is believed to be the half of it that was seen.
+const BUSY_LAG_SHARE: f64 = 0.5;
+
 /// What a generator can run out of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shortage {
@@ -163,6 +173,9 @@ impl Seen {
                 ),
             );
         }
+        if let Some(what) = busy(generator, limit_ms) {
+            add("cpu", what);
+        }
         let (offered, at_most) = (self.offered, settings.in_flight_max);
         if self.held_back as f64 > HELD_BACK_SHARE_MAX * offered as f64 {
             add(
@@ -209,6 +222,31 @@ impl Seen {
     }
 }
 
+/// Says that the machine was too busy for its clock readings to be believed, where it was: by what
+/// the system says, and by the generator's own lag. Neither alone is proof: a machine with many
+/// processors always has somebody waiting, and a lag below its limit is allowed.
+fn busy(generator: &Generator, limit_ms: f64) -> Option<String> {
+    let (pressure_max, steal_max) = BUSY_SHARE_MAX;
+    let over = |share: Option<f64>, max: f64| share.filter(|share| *share > max);
+    let pressure = over(generator.cpu_pressure, pressure_max).map(|share| {
+        let percent = 100.0 * share;
+        format!("tasks waited for a processor in {percent:.0} % of the run")
+    });
+    let steal = over(generator.steal, steal_max).map(|share| {
+        let percent = 100.0 * share;
+        format!("the host took {percent:.0} % of the processor time")
+    });
+    let (lag, lag_max) = (generator.lag_ms_p99, BUSY_LAG_SHARE * limit_ms);
+    let seen: Vec<String> = [pressure, steal].into_iter().flatten().collect();
+    (!seen.is_empty() && lag > lag_max).then(|| {
+        format!(
+            "{}, with a lag of {lag:.1} ms at p99, and {lag_max} ms are allowed then (half of the \
+             limit on lag); measure from a machine with processors to spare",
+            seen.join(" and ")
+        )
+    })
+}
+
 /// What the machine was like, where that is worth a word.
 fn notes(generator: &Generator) -> Vec<String> {
     let mut notes = Vec::new();
@@ -237,7 +275,7 @@ mod tests {
 
     use forebay_core::Span;
 
-    use super::{Seen, Shortage, notes, rank_ms};
+    use super::{Seen, Shortage, busy, notes, rank_ms};
     use crate::load::Settings;
     use crate::results::Generator;
 
@@ -291,6 +329,26 @@ mod tests {
         assert_eq!(notes(&calm), [""; 0]);
         let busy = Generator { cpu_pressure: Some(0.5), steal: Some(0.3), ..calm };
         assert_eq!(notes(&busy).len(), 2);
+    }
+
+    #[test]
+    fn a_busy_machine_is_a_reason_only_beside_a_lag_of_half_the_limit() {
+        let with = |cpu_pressure, steal, lag_ms_p99| {
+            let generator = Generator { lag_ms_p99, cpu_pressure, steal, ..Generator::default() };
+            busy(&generator, 10.0)
+        };
+        let said = with(Some(0.8), Some(0.3), 5.5).unwrap();
+        let begin = "tasks waited for a processor in 80 % of the run and the host took 30 %";
+        assert!(said.starts_with(begin), "{said}");
+        assert!(said.contains("5.5 ms at p99, and 5 ms are allowed then"), "{said}");
+        assert!(with(Some(0.8), None, 5.5).is_some() && with(None, Some(0.2), 5.5).is_some());
+        // At the limits nothing is wrong yet, nor with either alone.
+        assert_eq!(with(Some(0.5), Some(0.1), 9.0), None);
+        assert_eq!(with(Some(0.9), Some(0.9), 5.0), None);
+        assert_eq!(with(None, None, 9.0), None);
+        let generator = Generator { steal: Some(0.2), lag_ms_p99: 6.0, ..Generator::default() };
+        let found = Seen::default().invalid(&generator, &Settings::for_targets(Vec::new()));
+        assert_eq!(found.iter().map(|it| it.reason.as_str()).collect::<Vec<_>>(), ["cpu"]);
     }
 
     #[test]

@@ -31,6 +31,13 @@ pub enum FolderError {
         .0.display()
     )]
     Foreign(PathBuf),
+    /// A signed report is there, and the new one has no sign-off.
+    #[error(
+        "{}: is a report with a sign-off, and the new one has none\nhint: name a new folder with \
+         --out, or give --sign-off",
+        .0.display()
+    )]
+    Signed(PathBuf),
     /// The place has no name of its own, such as `/` or `..`.
     #[error(
         "{}: is no name for a folder\nhint: name a new folder with --out, such as report",
@@ -59,6 +66,14 @@ pub fn check(folder: &Path) -> Result<(), FolderError> {
     let mut made = made.into_iter().filter(|at| at.exists());
     let removed: io::Result<()> = made.try_for_each(fs::remove_dir);
     tried.and(removed).map_err(unwritable(folder))
+}
+
+/// Refuses to replace a report that has a sign-off: somebody may have signed its seal.
+pub fn refuse_signed(folder: &Path) -> Result<(), FolderError> {
+    let text = fs::read(folder.join(MARKER)).unwrap_or_default();
+    let older: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+    let is_signed = older["kind"] == KIND_LIVE && older["service"].is_string();
+    if is_signed { Err(FolderError::Signed(folder.to_owned())) } else { Ok(()) }
 }
 
 /// Writes the files to a temporary folder beside this one, which then takes its place.
@@ -181,7 +196,7 @@ mod tests {
     use std::fs;
     use std::path::{Path, PathBuf};
 
-    use super::{FolderError, Growing, KIND, MARKER, check, write};
+    use super::{FolderError, Growing, KIND, KIND_LIVE, MARKER, check, refuse_signed, write};
 
     /// An empty folder of this test's own.
     fn scratch(name: &str) -> PathBuf {
@@ -228,6 +243,21 @@ mod tests {
             assert!(matches!(write(&place, &report("x")), Err(FolderError::Foreign(_))));
         }
         assert_eq!(names(&root), ["file", "thesis.tex"]);
+    }
+
+    #[test]
+    fn a_signed_report_gives_way_to_a_signed_one_only() {
+        let folder = scratch("signed");
+        let marked = |service: &str| {
+            let text = format!(r#"{{"kind": "{KIND_LIVE}", "service": {service}}}"#);
+            fs::write(folder.join(MARKER), text).unwrap();
+            refuse_signed(&folder)
+        };
+        assert!(marked("null").is_ok());
+        let told = marked("\"Chat\"").unwrap_err().to_string();
+        assert!(told.contains("with a sign-off, and the new one has none\nhint: "), "{told}");
+        fs::remove_file(folder.join(MARKER)).unwrap();
+        assert!(refuse_signed(&folder).is_ok());
     }
 
     #[test]

@@ -33,7 +33,7 @@ mod tests;
 mod verdicts;
 mod verify;
 
-pub use folder::{FolderError, Growing, check};
+pub use folder::{FolderError, Growing, check, refuse_signed};
 pub use origin::Origin;
 pub use sign_off::{Agreed, Call, Person, SignOff, SignOffError, SignedError, held};
 pub use verdicts::verdicts_json;

@@ -129,7 +129,7 @@ fn is_within(name: &str) -> bool {
 }
 
 /// What lies in the folder beside its manifest and the files that it names: files, and folders in
-/// which nothing is named.
+/// which something lies and nothing is named.
 fn others(folder: &Path, known: &BTreeSet<&str>) -> Result<Vec<String>, VerifyError> {
     let mut others = Vec::new();
     let mut folders = vec![String::new()];
@@ -146,7 +146,12 @@ fn others(folder: &Path, known: &BTreeSet<&str>) -> Result<Vec<String>, VerifyEr
             if is_folder && is_known.is_some_and(|next| next.starts_with(&below)) {
                 folders.push(below);
             } else if name != MARKER && !known.contains(name.as_str()) {
-                others.push(name);
+                // An empty folder says nothing; a drill without commands has one for logs.
+                let is_empty =
+                    || fs::read_dir(entry.path()).is_ok_and(|mut it| it.next().is_none());
+                if !is_folder || !is_empty() {
+                    others.push(name);
+                }
             }
         }
     }

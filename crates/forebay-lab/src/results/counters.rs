@@ -61,8 +61,9 @@ impl Counters {
             *self.attempts_by_outcome.entry(attempt.outcome).or_default() += 1;
         }
         self.attempts += row.attempts.len() as u64;
-        let end = row.last().map_or(row.scheduled, |last| last.end);
-        let (first, last) = self.span.unwrap_or((row.scheduled, end));
+        // What was never sent has no end: its moment in the plan may lie beyond that of the run.
+        let end = row.last().map_or(Span::ZERO, |last| last.end);
+        let (first, last) = self.span.unwrap_or((row.scheduled, end.max(row.scheduled)));
         self.span = Some((first.min(row.scheduled), last.max(end)));
         match row.last().filter(|_| row.outcome == Outcome::Completed) {
             Some(last) => self.tokens.add(row, last),

@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process;
+use std::time::{Duration, Instant};
 
 use super::export::Export;
 use super::gather::Gather;
@@ -31,6 +32,8 @@ const FILES: [&str; 4] = [ROWS_FILE, SUMMARY_FILE, AIPERF_ROWS_FILE, AIPERF_SUMM
 pub const ROWS_MAX: u64 = 50_000_000;
 /// Bytes that are gathered before they are handed to the system.
 const BUFFER_BYTES: usize = 1 << 18;
+/// For how long rows are kept back at most while others come: what a run loses that is killed.
+const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
 /// How the folder of a run is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +52,8 @@ pub struct RunFolder {
     rows: BufWriter<File>,
     gather: Gather,
     has_rows: bool,
+    /// When rows were last handed to the system.
+    flushed: Instant,
     aiperf: Option<(Export, BufWriter<File>, u64)>,
     is_finished: bool,
 }
@@ -67,7 +72,8 @@ impl RunFolder {
             Ok((Export::default(), rows, options.started_unix_ms))
         });
         let (aiperf, gather) = (aiperf.transpose()?, Gather::default());
-        Ok(Self { folder, part, rows, gather, has_rows: false, aiperf, is_finished: false })
+        let (has_rows, is_finished, flushed) = (false, false, Instant::now());
+        Ok(Self { folder, part, rows, gather, has_rows, flushed, aiperf, is_finished })
     }
 
     /// Finds out whether a run could be written there, and leaves nothing behind.
@@ -97,6 +103,11 @@ impl RunFolder {
         self.gather.add(row);
         let written = serde_json::to_writer(&mut self.rows, row).map_err(io::Error::from);
         let written = written.and_then(|()| self.rows.write_all(b"\n"));
+        let is_due = self.flushed.elapsed() >= FLUSH_EVERY;
+        let written = written.and_then(|()| if is_due { self.rows.flush() } else { Ok(()) });
+        if is_due {
+            self.flushed = Instant::now();
+        }
         written.map_err(ResultsError::unwritable(&self.part.join(ROWS_FILE)))?;
         if let Some((export, rows, started)) = &mut self.aiperf {
             let written = export.push(row, *started, rows);

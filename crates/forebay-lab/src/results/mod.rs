@@ -11,6 +11,7 @@
 //! | [`Summary`] | what its rows sum up to |
 
 mod about;
+mod check;
 mod counters;
 mod error;
 mod export;
@@ -34,7 +35,7 @@ pub use folder::{
 pub use gather::{GROUPS_MAX, OTHERS};
 pub use quantiles::Quantiles;
 pub use read::{DOCUMENT_BYTES_MAX, files, open};
-pub use row::{Attempt, Fault, Outcome, Row, Usage};
+pub use row::{Attempt, Fault, Outcome, Row, STOPPED, Usage};
 pub use summary::{CompletedOnly, Conservation, Counts, Group, RetryAfter, Summary, TokenFigures};
 
 /// A run with every request that it offered.

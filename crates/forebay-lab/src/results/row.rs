@@ -194,9 +194,15 @@ pub enum Fault {
     Garbled,
     /// The answer is longer than the client takes.
     TooLong,
+    /// The answer ended in good order, and holds nothing.
+    Empty,
     /// It is not known: the results of another tool do not say.
     Unknown,
 }
+
+/// What is said of an attempt that the stop of the run ended: no client left, and no endpoint
+/// failed.
+pub const STOPPED: &str = "the run was stopped";
 
 impl Row {
     /// A request of which nothing is known but its moment and its end, without attempts.
@@ -251,6 +257,12 @@ impl Row {
     pub fn time_to_refuse(&self) -> Option<Span> {
         let refused = self.outcome == Outcome::Refused;
         self.last().filter(|_| refused).map(|last| last.end - self.scheduled)
+    }
+
+    /// Whether the stop of the run ended it.
+    pub fn is_cut_off(&self) -> bool {
+        self.outcome == Outcome::Cancelled
+            && self.last().and_then(|last| last.error.as_deref()) == Some(STOPPED)
     }
 
     fn served(&self) -> Option<&Attempt> {

@@ -43,6 +43,9 @@ pub struct Runbook {
     pub sign_off: Option<SignOff>,
 }
 
+/// How any runbook begins.
+pub const BEGINS: &str = "# When requests are refused in a storm";
+
 impl Runbook {
     /// The runbook in Markdown.
     pub fn markdown(&self) -> String {
@@ -71,7 +74,7 @@ impl Runbook {
             .map_or(String::new(), |sign_off| format!(": {}", plain(&sign_off.service)));
         let _ = write!(
             text,
-            "# When requests are refused in a storm{service}\n\n\
+            "{BEGINS}{service}\n\n\
              For whoever is on call when clients see 503 or 429. A refusal is an answer with a \
              reason; find the reason first, then change what it names. Restarting is never the \
              first step: it refuses everybody.\n\n\

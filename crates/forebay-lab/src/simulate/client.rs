@@ -57,6 +57,17 @@ pub(crate) struct Return {
     pub(crate) ticket: bool,
 }
 
+/// What a client heard instead of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Heard {
+    /// The status; none where no answer began, or one in a single piece was lost on its way.
+    pub(crate) status: Option<u16>,
+    /// How long it was asked to wait.
+    pub(crate) retry_after: Option<Span>,
+    /// What `x-should-retry` says.
+    pub(crate) should_retry: Option<bool>,
+}
+
 impl Client {
     /// Every model, in the order of the reference.
     pub const ALL: [Self; 6] = [
@@ -82,20 +93,25 @@ impl Client {
 
     /// Whether, and when, the client comes back after this many attempts.
     pub(super) fn returns(self, refusal: &Refusal, attempts: u32, rng: &mut Rng) -> Option<Return> {
-        self.returns_to(refusal.reason.status(), refusal.retry_after, attempts, rng)
-    }
-
-    /// The same for an answer with this status that asked for so long a wait.
-    pub(crate) fn returns_to(
-        self,
-        status: u16,
-        retry_after: Option<Span>,
-        attempts: u32,
-        rng: &mut Rng,
-    ) -> Option<Return> {
-        if !matches!(status, 429 | 503 | 529) || attempts >= self.attempts_max() {
+        // In a simulated run a request that failed at its worker is not sent again: what a fault
+        // does to a fleet is told apart from what its clients make of it.
+        let status = refusal.reason.status();
+        if !matches!(status, 429 | 503) {
             return None;
         }
+        let retry_after = refusal.retry_after;
+        let heard = Heard { status: Some(status), retry_after, should_retry: None };
+        self.returns_to(&heard, attempts, rng)
+    }
+
+    /// The same for whatever a client heard instead of an answer.
+    pub(crate) fn returns_to(self, heard: &Heard, attempts: u32, rng: &mut Rng) -> Option<Return> {
+        if !self.may_return(heard) || attempts >= self.attempts_max() {
+            return None;
+        }
+        // A wait of nothing is none to the SDKs.
+        let is_sdk = self.is_sdk();
+        let retry_after = heard.retry_after.filter(|after| !is_sdk || *after > Span::ZERO);
         let told = |after| Return { after, told: true, ticket: false };
         let mut backoff =
             || Return { after: backoff_pause(attempts, rng), told: false, ticket: false };
@@ -113,6 +129,19 @@ impl Client {
                 None => Some(backoff()),
             },
         }
+    }
+
+    /// Whether what was heard is worth another attempt to it: no answer at all, 408, 409, 429 and
+    /// from 500 on, as the official SDKs have it (`_should_retry` of openai-python and
+    /// `shouldRetry` of openai-node). The SDKs let a header of the server decide first.
+    fn may_return(self, heard: &Heard) -> bool {
+        let told = heard.should_retry.filter(|_| self.is_sdk());
+        told.unwrap_or_else(|| heard.status.is_none_or(|it| matches!(it, 408 | 409 | 429 | 500..)))
+    }
+
+    /// Whether it does as an official SDK does.
+    const fn is_sdk(self) -> bool {
+        matches!(self, Self::Backoff | Self::OpenAiPythonOld | Self::OpenAiPython)
     }
 
     const fn attempts_max(self) -> u32 {
@@ -157,7 +186,7 @@ impl FromStr for Client {
 mod tests {
     use forebay_core::{ClassId, Refusal, RefusalReason, Rng, Span};
 
-    use super::{Client, Return};
+    use super::{Client, Heard, Return};
 
     fn refusal(reason: RefusalReason, retry_after_s: Option<u64>) -> Refusal {
         Refusal {
@@ -218,6 +247,44 @@ mod tests {
                 assert_eq!(client.returns(&refusal, 1, &mut Rng::new(1)), None);
             }
         }
+    }
+
+    fn again(client: Client, status: Option<u16>, should_retry: Option<bool>) -> bool {
+        let heard = Heard { status, retry_after: Some(Span::secs(1)), should_retry };
+        client.returns_to(&heard, 1, &mut Rng::new(1)).is_some()
+    }
+
+    #[test]
+    fn clients_come_back_after_the_statuses_that_the_official_sdks_retry() {
+        for client in Client::ALL.into_iter().filter(|client| *client != Client::None) {
+            for status in [408, 409, 429, 500, 502, 503, 504, 529, 599] {
+                assert!(again(client, Some(status), None), "{client} after {status}");
+            }
+            for status in [200, 302, 400, 401, 403, 404, 413, 422, 499] {
+                assert!(!again(client, Some(status), None), "{client} after {status}");
+            }
+            assert!(again(client, None, None), "{client} after a lost connection");
+        }
+        assert!(!again(Client::None, None, Some(true)));
+    }
+
+    #[test]
+    fn the_sdks_let_the_server_say_whether_they_come_back() {
+        for client in [Client::Backoff, Client::OpenAiPython, Client::OpenAiPythonOld] {
+            assert!(again(client, Some(400), Some(true)) && !again(client, Some(503), Some(false)));
+        }
+        assert!(again(Client::Naive, Some(503), Some(false)));
+        // A wait above what the SDK obeys is final all the same.
+        let long = Heard {
+            status: Some(503),
+            retry_after: Some(Span::secs(121)),
+            should_retry: Some(true),
+        };
+        assert_eq!(Client::OpenAiPython.returns_to(&long, 1, &mut Rng::new(1)), None);
+        // A wait of nothing is none.
+        let now = Heard { retry_after: Some(Span::ZERO), ..long };
+        let back = Client::OpenAiPython.returns_to(&now, 1, &mut Rng::new(1)).unwrap();
+        assert!(!back.told && back.after > Span::millis(300));
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod world;
 
 pub use forebay_core::{Knowledge, Mode, Tokens};
 
+pub(crate) use client::Heard;
 pub use client::{
     Client, NAIVE_ATTEMPTS_MAX, OBEDIENT_ATTEMPTS_MAX, SDK_ATTEMPTS_MAX, UnknownClient,
 };

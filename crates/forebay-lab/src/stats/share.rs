@@ -78,9 +78,11 @@ impl Share {
     }
 
     /// The bounds that hold with these probabilities of error below and above: 0.025 each for an
-    /// interval at 95 %.
+    /// interval at 95 %. What was seen is always within, whatever rounding leaves at 0 and 1.
     pub fn interval(&self, error_below: f64, error_above: f64) -> (f64, f64) {
-        (self.bound(-self.quantile(error_below)), self.bound(self.quantile(error_above)))
+        let low = self.bound(-self.quantile(error_below)).min(self.value);
+        let high = self.bound(self.quantile(error_above)).max(self.value);
+        (low, high)
     }
 
     /// As many times these blocks as would bring the bound on the side of `limit` to it, if the
@@ -151,6 +153,19 @@ mod tests {
         let (low, high) = share.interval(0.025, 0.025);
         // t with two degrees of freedom: three runs tell little, but enough for a limit of 1 %.
         assert!((0.06..0.09).contains(&low) && (0.22..0.30).contains(&high), "{low} {high}");
+    }
+
+    #[test]
+    fn an_interval_holds_what_was_seen() {
+        for hits in [0.0, 1.0, 40.0, 99.0, 100.0] {
+            for blocks_many in [1, 3, 10, 37] {
+                let share = Share::of(&blocks(100.0, &vec![hits; blocks_many]), 0.0).unwrap();
+                let (low, high) = share.interval(0.025, 0.05);
+                assert!(low <= share.value && share.value <= high, "{share:?}: {low} {high}");
+            }
+        }
+        let none = Share::of(&blocks(37.0, &[0.0; 10]), 0.0).unwrap();
+        assert!(none.interval(0.025, 0.025).0 <= 0.0, "nothing is the least");
     }
 
     #[test]

@@ -23,7 +23,7 @@ impl Log {
         Ok((Self(thread::spawn(move || copy(reader, log))), writer))
     }
 
-    /// Waits for what a program has printed that has just ended.
+    /// Waits for the last words of a program that has ended.
     pub(super) fn settle(&self) {
         let begun = Instant::now();
         while !self.0.is_finished() && begun.elapsed() < LAST_WORDS_MAX {

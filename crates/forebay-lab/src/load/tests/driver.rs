@@ -8,7 +8,7 @@ use tokio::task::yield_now;
 use super::{Step, Stub, clean, planned, ran, send, settings, whole};
 use crate::load::arrivals::Think;
 use crate::load::{Planned, Pulse, Retry, Settings, Users, run};
-use crate::results::{Outcome, Row};
+use crate::results::{Fault, Outcome, Row};
 use crate::simulate::Client;
 
 fn end(row: &Row) -> Span {
@@ -102,6 +102,85 @@ async fn retries_end_with_the_model_or_with_the_budget() {
     let plan = (0..3).map(|_| Planned { leaves_after: Some(Span(1)), ..Planned::default() });
     let rows = planned(&Settings { retry: naive(None), ..settings(&stub) }, plan).await;
     assert!(attempts(&rows) <= 3);
+}
+
+/// How attempts ended where a client tries again at once, and the first answer is this.
+async fn after(first: Vec<Step>) -> Vec<Outcome> {
+    let stub = Stub::start(move |nth| match nth {
+        0 => first.clone(),
+        _ => vec![Step::Write(clean()), Step::Close],
+    })
+    .await;
+    let retry = Retry { client: Client::Naive, budget: None };
+    let (rows, ended) =
+        ran(&Settings { retry, ..settings(&stub) }, std::iter::once(Planned::default())).await;
+    // A request is one row whatever came before its end, and each attempt is in it once.
+    assert_eq!((rows.len(), rows[0].attempts.len()), (1, stub.connections()));
+    assert_eq!(ended.generator.connections, stub.connections() as u64);
+    assert_eq!(rows[0].outcome, rows[0].last().unwrap().outcome);
+    rows[0].attempts.iter().map(|attempt| attempt.outcome).collect()
+}
+
+#[tokio::test]
+async fn what_the_official_sdks_retry_is_tried_again_and_nothing_else() {
+    use Outcome::{Completed, Failed, Refused};
+    let answered = |status: &str| vec![Step::Write(whole(status, "", "{}")), Step::Close];
+    for status in ["408 Request Timeout", "409 Conflict", "500 Oops", "502 Bad Gateway"] {
+        assert_eq!(after(answered(status)).await, [Failed, Completed], "{status}");
+    }
+    for status in ["429 Too Many Requests", "503 Service Unavailable", "529 Overloaded"] {
+        assert_eq!(after(answered(status)).await, [Refused, Completed], "{status}");
+    }
+    for status in ["400 Bad Request", "401 Unauthorized", "404 Not Found", "422 No", "302 Found"] {
+        assert_eq!(after(answered(status)).await, [Failed], "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_lost_connection_is_tried_again_before_a_stream_has_begun_and_never_after() {
+    use Outcome::{Completed, Failed};
+    let cut = |bytes: &[u8]| vec![Step::Write(bytes.to_vec()), Step::Close];
+    assert_eq!(after(vec![Step::Close]).await, [Failed, Completed]);
+    assert_eq!(after(cut(b"HTTP/1.1 200 OK\r\n")).await, [Failed, Completed]);
+    let (stream, head) = (clean(), super::HEAD.len());
+    assert_eq!(after(cut(&stream[..head])).await, [Failed]);
+    assert_eq!(after(cut(&stream[..stream.len() - 9])).await, [Failed]);
+    assert_eq!(after(cut(&super::stream(&[super::TOKEN]))).await, [Failed]);
+    // The SDKs read an answer in one piece before they hand it on.
+    let piece = whole("200 OK", "content-type: application/json\r\n", "{\"choices\":[]}");
+    assert_eq!(after(cut(&piece[..piece.len() - 3])).await, [Failed, Completed]);
+    assert_eq!(after(cut(&whole("200 OK", "", "no json"))).await, [Failed]);
+}
+
+#[tokio::test]
+async fn nobody_there_is_tried_again_up_to_the_model_and_within_the_budget() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1/completions", listener.local_addr().unwrap());
+    drop(listener);
+    let settings = |client, budget| Settings {
+        retry: Retry { client, budget },
+        ..Settings::for_targets(vec![url.parse().unwrap()])
+    };
+    let rows = send(&settings(Client::Naive, None), 1, Span::ZERO).await;
+    assert_eq!((rows[0].attempts.len(), rows[0].outcome), (10, Outcome::Failed));
+    assert!(rows[0].attempts.iter().all(|it| it.fault == Some(Fault::Connect)));
+    let rows = send(&settings(Client::Naive, Some(0.5)), 4, Span::ZERO).await;
+    assert_eq!(rows.iter().map(|row| row.attempts.len()).sum::<usize>(), 6);
+    for client in [Client::None, Client::RetryAfter] {
+        let rows = send(&settings(client, None), 1, Span::ZERO).await;
+        assert_eq!(rows[0].attempts.len(), 1, "{client}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_may_say_whether_an_sdk_comes_back() {
+    let stub = Stub::start(|_| {
+        vec![Step::Write(whole("503 Service Unavailable", "x-should-retry: false\r\n", "{}"))]
+    })
+    .await;
+    let retry = Retry { client: Client::OpenAiPython, budget: None };
+    let rows = send(&Settings { retry, ..settings(&stub) }, 1, Span::ZERO).await;
+    assert_eq!((rows[0].attempts.len(), rows[0].outcome), (1, Outcome::Refused));
 }
 
 #[tokio::test]

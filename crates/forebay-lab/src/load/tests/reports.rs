@@ -8,8 +8,9 @@ use super::{
     DONE, HEAD, ROLE, Step, Stub, TOKEN, USAGE, clean, one, one_answer, ran, send, settings,
     stream, whole,
 };
-use crate::load::{Planned, Settings};
+use crate::load::{Planned, Retry, Settings};
 use crate::results::{Attempt, Fault, Outcome};
+use crate::simulate::Client;
 
 const REASONING: &str = "data: {\"choices\":[{\"delta\":{\"reasoning\":\"so\"}}]}\n\n";
 
@@ -151,4 +152,33 @@ async fn a_backlog_of_the_generator_is_in_every_latency_and_makes_the_run_invali
     let by = format!("{:.1} ms at most", ended.generator.lag_ms_max);
     assert!(ended.invalid[0].what.contains(&by), "{:?}", ended.invalid);
     assert!(ended.generator.lag_ms_max >= 700.0);
+}
+
+#[tokio::test]
+async fn an_answer_that_ends_well_and_holds_nothing_serves_nobody() {
+    let none_chosen = "data: {\"choices\":[]}\n\n";
+    for pieces in [&[DONE][..], &[ROLE, DONE], &[none_chosen, DONE]] {
+        let attempt = one_answer(stream(pieces)).await;
+        assert_eq!((attempt.outcome, attempt.fault), (Outcome::Failed, Some(Fault::Empty)));
+    }
+    for body in [r#"{"choices":[]}"#, r#"{"choices":[{"message":{"content":null}}]}"#] {
+        let attempt = one_answer(whole("200 OK", "", body)).await;
+        assert_eq!((attempt.outcome, attempt.fault), (Outcome::Failed, Some(Fault::Empty)));
+    }
+    // Tokens that are no text, such as one that ends an answer, are told by the usage.
+    let attempt = one_answer(stream(&[ROLE, USAGE, DONE])).await;
+    assert_eq!(attempt.outcome, Outcome::Completed);
+}
+
+#[tokio::test]
+async fn whoever_is_told_to_wait_longer_than_for_an_answer_goes_away() {
+    for told in ["99999999999999999999999", "1e300", "601", "inf"] {
+        let headers = format!("retry-after: {told}\r\n");
+        let refusal = whole("503 Service Unavailable", &headers, "");
+        let stub = Stub::start(move |_| vec![Step::Write(refusal.clone()), Step::Close]).await;
+        let retry = Retry { client: Client::RetryAfter, budget: None };
+        let (rows, _) =
+            ran(&Settings { retry, ..settings(&stub) }, std::iter::once(Planned::default())).await;
+        assert_eq!((rows[0].outcome, rows[0].attempts.len()), (Outcome::Refused, 1), "{told}");
+    }
 }

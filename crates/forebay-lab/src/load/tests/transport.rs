@@ -15,7 +15,8 @@ use hyper_util::server::conn::auto;
 use rcgen::CertifiedKey;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
@@ -40,6 +41,11 @@ impl Drop for Server {
 
 impl Server {
     async fn start(has_tls: bool) -> Self {
+        Self::leaving(has_tls, 0).await
+    }
+
+    /// The same, whose first connections end in good order before a request is looked at.
+    async fn leaving(has_tls: bool, leaves: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let CertifiedKey { cert, signing_key } =
@@ -57,10 +63,14 @@ impl Server {
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let task = tokio::spawn(async move {
+            let mut nth = 0;
             while let Ok((socket, _)) = listener.accept().await {
-                let acceptor = acceptor.clone();
+                let (acceptor, leaves) = (acceptor.clone(), nth < leaves);
+                nth += 1;
                 tokio::spawn(async move {
-                    if !has_tls {
+                    if leaves {
+                        leave(socket).await;
+                    } else if !has_tls {
                         serve(socket).await;
                     } else if let Ok(socket) = acceptor.accept(socket).await {
                         serve(socket).await;
@@ -97,6 +107,22 @@ where
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http2().max_concurrent_streams(2);
     drop(builder.serve_connection(TokioIo::new(socket), service).await);
+}
+
+/// Says goodbye, in the frames of RFC 9113, to a request that it leaves unread.
+async fn leave(mut socket: TcpStream) {
+    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    let goaway = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    socket.write_all(&settings).await.unwrap();
+    let mut seen = Vec::new();
+    // The request's body is the last that comes of it.
+    while !seen.ends_with(b"\"prompt\":\"a\"}") {
+        if !matches!(socket.read_buf(&mut seen).await, Ok(1..)) {
+            return;
+        }
+    }
+    socket.write_all(&goaway).await.unwrap();
+    while matches!(socket.read_buf(&mut seen).await, Ok(1..)) {}
 }
 
 async fn sent(settings: &Settings, count: u64) -> (Vec<Row>, Ended) {
@@ -142,6 +168,28 @@ async fn requests_share_a_connection_up_to_what_its_server_allows() {
     let alone = Settings { reuse: false, ..settings };
     let (_, ended) = sent(&alone, 3).await;
     assert_eq!(ended.generator.connections, 3);
+}
+
+#[tokio::test]
+async fn a_request_that_no_server_looked_at_is_sent_on_another_connection() {
+    let transport = || Transport { http: Http::Two, tls: None };
+    let server = Server::leaving(false, 2).await;
+    let (rows, ended) = sent(&server.settings("http", transport()), 1).await;
+    assert_eq!(version(&rows[0]), Some(2));
+    // It is one attempt: nobody has worked on what was not looked at.
+    assert_eq!((rows[0].attempts.len(), ended.generator.connections), (1, 1));
+    let never = Server::leaving(false, usize::MAX).await;
+    let (rows, _) = sent(&never.settings("http", transport()), 1).await;
+    assert_eq!(rows[0].last().unwrap().fault, Some(Fault::NoAnswer));
+}
+
+#[tokio::test]
+async fn a_target_that_agrees_on_no_http_2_is_named() {
+    let server = Server::start(true).await;
+    let tls = Some(Tls::trusting_anyone(Http::One));
+    let (rows, _) = sent(&server.settings("https", Transport { http: Http::Two, tls }), 1).await;
+    let said = rows[0].last().unwrap().error.as_deref().unwrap();
+    assert_eq!(said, "the target does not speak HTTP/2: ask it in HTTP/1.1");
 }
 
 #[tokio::test]

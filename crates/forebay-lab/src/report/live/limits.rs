@@ -41,8 +41,7 @@ fn of_runs(live: &Live<'_>, all: &mut Vec<String>) {
     };
     say(
         &|about| about.was_interrupted,
-        "a run was stopped before its plan was done; what was not over by then is counted as \
-         cancelled or not sent.",
+        "a run was stopped before its plan was done; what was not over by then counts nowhere.",
     );
     say(
         &|about| about.generator.is_none(),

@@ -15,7 +15,7 @@ use crate::slo::Held;
 /// The verdict on each arm, and what to take home.
 pub(super) fn verdicts(live: &Live<'_>) -> String {
     let mut table = Table::new(
-        "GO: every criterion holds. NO-GO: one does not. INCONCLUSIVE: more blocks must decide.",
+        "GO: every criterion holds. NO-GO: one does not. INCONCLUSIVE: more requests must decide.",
         &["arm", "verdict", "why"],
     );
     let arms = &live.comparison.arms;
@@ -39,11 +39,11 @@ pub(super) fn verdicts(live: &Live<'_>) -> String {
 pub(super) fn findings(live: &Live<'_>) -> String {
     let mut table = Table::new(
         "Each criterion as it was written down, and what was seen of it over all offered.",
-        &["criterion", "arm", "state", "seen", "more blocks needed"],
+        &["criterion", "arm", "state", "seen", "more requests needed"],
     );
     for arm in &live.comparison.arms {
         for finding in &arm.findings {
-            let more = finding.blocks_more.map_or("–".to_owned(), |more| more.to_string());
+            let more = finding.requests_more.map_or("–".to_owned(), |more| more.to_string());
             table.row([
                 finding.criterion.clone(),
                 arm.label.clone(),
@@ -164,20 +164,20 @@ pub(super) fn cost(live: &Live<'_>) -> String {
 pub(super) fn runs(live: &Live<'_>) -> String {
     type Of = fn(&About) -> String;
     let kinds: [(&str, Of); 7] = [
-        ("measured by", |about| about.tool.clone()),
-        ("target", |about| about.targets.join(", ")),
-        ("model", |about| about.model.clone()),
-        ("offered", |about| about.workload.clone()),
+        ("Measured by", |about| about.tool.clone()),
+        ("Target", |about| about.targets.join(", ")),
+        ("Model", |about| about.model.clone()),
+        ("Offered", |about| about.workload.clone()),
         // Other tools do not say theirs.
-        ("seed", |about| {
+        ("Seed", |about| {
             let is_ours = about.tool.starts_with("forebay");
             if is_ours { about.seed.to_string() } else { String::new() }
         }),
-        ("plan", |about| {
+        ("Plan", |about| {
             let plan = about.plan.as_deref().unwrap_or_default();
             plan.get(..12).unwrap_or(plan).to_owned()
         }),
-        ("repeated by", |about| about.repeat.clone()),
+        ("Repeated by", |about| about.repeat.clone()),
     ];
     let runs = || live.arms.iter().flat_map(|arm| arm.runs.iter().map(move |run| (arm, run)));
     let values = |of: Of| -> Vec<String> {
@@ -190,13 +190,13 @@ pub(super) fn runs(live: &Live<'_>) -> String {
         match values.first() {
             Some(first) if values.iter().all(|value| value == first) => {
                 let said = Escaped(first);
-                let _ = writeln!(same, "<dt>{}</dt><dd>{said}</dd>", sentence_case(name));
+                let _ = writeln!(same, "<dt>{name}</dt><dd>{said}</dd>");
             }
-            _ => differing.push((name, values)),
+            _ => differing.push((name.to_lowercase(), values)),
         }
     }
     let heads: Vec<&str> =
-        ["run", "arm"].into_iter().chain(differing.iter().map(|(name, _)| *name)).collect();
+        ["run", "arm"].into_iter().chain(differing.iter().map(|(name, _)| name.as_str())).collect();
     let mut table =
         Table::new("Equal plans offered the same requests at the same moments.", &heads);
     for (nth, (arm, run)) in runs().enumerate() {

@@ -127,8 +127,10 @@ impl Line {
 
 /// Reads the rows, and what they were from the summary beside them.
 pub(super) fn open(rows: &Path) -> Result<Results, ResultsError> {
-    let mut about = beside(rows, AIPERF_SUMMARY_FILE)?.as_ref().map_or_else(unknown, about);
-    let (lines, note): (Vec<Line>, _) = Lines::open(rows)?.each(ROWS_MAX)?;
+    let file = rows;
+    let summary = beside(file, AIPERF_SUMMARY_FILE)?;
+    let mut about = summary.as_ref().map_or_else(unknown, about);
+    let (lines, note): (Vec<Line>, _) = Lines::open(rows)?.each(ROWS_MAX, |_| Ok(()))?;
     about.notes.extend(note);
     let origin = lines.iter().map(Line::due).min().unwrap_or(0);
     about.started_unix_ms = origin / 1_000_000;
@@ -138,9 +140,25 @@ pub(super) fn open(rows: &Path) -> Result<Results, ResultsError> {
         "latencies count from the send: how late the generator was is not in its files".into()
     });
     let rows = ordered(lines.iter().map(|line| line.row(origin)).collect());
+    reconcile(file, summary.as_ref(), &rows)?;
     about.generator = lag(&rows);
     about.invalid.extend(late(about.generator.as_ref()));
     Ok(Results::Run(Box::new(Run { about, rows })))
+}
+
+/// Refuses rows of which some are missing: their summary says how many were served.
+fn reconcile(file: &Path, summary: Option<&Value>, rows: &[Row]) -> Result<(), ResultsError> {
+    let Some(summary) = summary else { return Ok(()) };
+    let counts = figures(summary).counts;
+    let said: u64 = counts.values().sum();
+    let found = rows.iter().filter(|row| !row.is_warmup).count() as u64;
+    if said == 0 || found >= said {
+        return Ok(());
+    }
+    let what = format!("{said} requests are in {AIPERF_SUMMARY_FILE}, and {found} in the rows");
+    let remedy =
+        "rows are missing: copy the folder again, name the summary alone, or measure again";
+    Err(ResultsError::of(file, what, remedy))
 }
 
 fn unknown() -> About {
@@ -161,9 +179,31 @@ fn about(summary: &Value) -> About {
         tool: format!("aiperf {}", text(&summary["aiperf_version"])).trim_end().to_owned(),
         targets: urls.iter().map(|url| target(url)).collect(),
         model: models.join(", "),
+        is_closed_loop: is_closed_loop(&summary["input_config"]),
         was_interrupted: summary["was_cancelled"].as_bool().unwrap_or(false),
         ..About::default()
     }
+}
+
+/// Whether a request was sent when another had ended: a phase of the type `concurrency` (0.13), or
+/// in older configurations nothing that says when requests come, for which `AIPerf` takes one at a
+/// time.
+fn is_closed_loop(config: &Value) -> bool {
+    if let Some(phases) = config["phases"].as_array() {
+        let is_measured =
+            |phase: &&Value| phase["kind"].as_str().is_none_or(|it| it == "profiling");
+        return phases.iter().filter(is_measured).any(|phase| phase["type"] == "concurrency");
+    }
+    let (load, input) = (&config["loadgen"], &config["input"]);
+    let is_told = |value: &Value| !value.is_null() && *value != Value::Bool(false);
+    let paced = [
+        &load["request_rate"],
+        &load["user_centric_rate"],
+        &input["fixed_schedule"],
+        &input["custom_dataset_type"],
+    ];
+    let is_trace = |value: &Value| value.as_str().is_none_or(|kind| kind.ends_with("_trace"));
+    config.is_object() && !paced.iter().any(|value| is_told(value) && is_trace(value))
 }
 
 /// Reads `profile_export_aiperf.json`: figures over the requests it calls valid.

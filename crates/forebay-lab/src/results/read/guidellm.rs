@@ -59,9 +59,18 @@ pub(super) fn read(
         ],
         invalid: late(generator.as_ref()).into_iter().collect(),
         generator,
+        is_closed_loop: is_closed_loop(benchmark),
         ..About::default()
     };
     Ok(Results::Run(Box::new(Run { about, rows })))
+}
+
+/// Whether a request was sent when another had ended, by the strategy of a benchmark. Up to 0.3 it
+/// stood among the arguments.
+fn is_closed_loop(benchmark: &Value) -> bool {
+    let strategies = [&benchmark["config"]["strategy"], &benchmark["args"]["strategy"]];
+    let mut kinds = strategies.into_iter().filter_map(|it| it["type_"].as_str());
+    kinds.any(|kind| matches!(kind, "synchronous" | "concurrent" | "throughput"))
 }
 
 /// A moment of a request, in seconds since 1970.

@@ -61,11 +61,18 @@ impl Lines {
         ResultsError { line: Some(self.number), ..ResultsError::of(&self.path, what, remedy) }
     }
 
-    /// Takes each line apart, as one item each, up to a bound. A last line that was cut is told of
-    /// instead of failing: a run that was killed leaves one.
+    /// A line that is a row, and can't be true.
+    fn untrue(&self, what: String) -> ResultsError {
+        let remedy = "the file was changed, or what wrote it is at fault; measure it again";
+        ResultsError { line: Some(self.number), ..ResultsError::of(&self.path, what, remedy) }
+    }
+
+    /// Takes each line apart, as one item each, up to a bound, and checks it. A last line that was
+    /// cut is told of instead of failing: a run that was killed leaves one.
     pub(super) fn each<T: serde::de::DeserializeOwned>(
         mut self,
         most: u64,
+        check: impl Fn(&T) -> Result<(), String>,
     ) -> Result<(Vec<T>, Option<String>), ResultsError> {
         let mut items = Vec::new();
         while self.next_line()? {
@@ -73,7 +80,10 @@ impl Lines {
                 return Err(self.fault(&format!("a run has at most {most} requests")));
             }
             match serde_json::from_slice(&self.line) {
-                Ok(item) => items.push(item),
+                Ok(item) => {
+                    check(&item).map_err(|what| self.untrue(what))?;
+                    items.push(item);
+                }
                 Err(_) if self.is_cut() && !items.is_empty() => {
                     let line = self.number();
                     let note = format!("line {line} is cut: the run was killed; the rest was read");

@@ -30,9 +30,14 @@ pub(super) fn read(path: &Path, value: &Value) -> Result<Results, ResultsError> 
             let what = "its lists of requests are not equally long, or too long";
             return Err(ResultsError::of(path, what, "measure again with --save-detailed"));
         }
+        if let Some(all) = count(&value["num_prompts"]).filter(|all| *all != starts.len() as u64) {
+            let what = format!("num_prompts is {all}, and its lists hold {}", starts.len());
+            let remedy = "requests that failed are not in it: measure again with a newer vllm";
+            return Err(ResultsError::of(path, what, remedy));
+        }
         return Ok(Results::Run(Box::new(run(about, value, starts))));
     }
-    Ok(Results::Figures(Box::new(figures(about, value))))
+    Ok(Results::Figures(Box::new(figures(path, about, value)?)))
 }
 
 fn run(mut about: About, value: &Value, starts: &[Value]) -> Run {
@@ -93,10 +98,23 @@ fn refusal(error: &str) -> Option<u16> {
     }
 }
 
-fn figures(mut about: About, value: &Value) -> Figures {
-    let completed = count(&value["completed"]).unwrap_or(0);
-    let asked = || count(&value["num_prompts"]).map(|all| all.saturating_sub(completed));
-    let failed = count(&value["failed"]).or_else(asked).unwrap_or(0);
+fn figures(path: &Path, mut about: About, value: &Value) -> Result<Figures, ResultsError> {
+    let odd = |what: String| Err(ResultsError::of(path, what, "measure it again"));
+    let Some(completed) = count(&value["completed"]) else {
+        return odd(format!("completed is {}, which is no count", value["completed"]));
+    };
+    let told = count(&value["failed"]).unwrap_or(0);
+    let all = count(&value["num_prompts"]).unwrap_or(completed + told);
+    if completed + told > all {
+        return odd(format!("{completed} completed and {told} failed are more than {all} in all"));
+    }
+    let failed = all - completed;
+    if failed > told {
+        about.notes.push(format!(
+            "{} of {all} requests are neither completed nor failed in it: they count as failed",
+            failed - told
+        ));
+    }
     about.notes.push("figures only, over completed requests; refusals count as failed".into());
     let times = |what: &str| -> Option<Spread> {
         let of = |name: &str| number(&value[format!("{name}_{what}_ms")]);
@@ -106,7 +124,7 @@ fn figures(mut about: About, value: &Value) -> Figures {
         };
         spread(Some(completed), 1.0, of, percentile)
     };
-    Figures {
+    Ok(Figures {
         about,
         counts: BTreeMap::from([(Outcome::Completed, completed), (Outcome::Failed, failed)]),
         ttft_ms: times("ttft"),
@@ -116,5 +134,5 @@ fn figures(mut about: About, value: &Value) -> Figures {
         duration_s: number(&value["duration"]),
         prompt_tokens: count(&value["total_input_tokens"]),
         output_tokens: count(&value["total_output_tokens"]),
-    }
+    })
 }

@@ -40,7 +40,7 @@ fn about() -> About {
 }
 
 /// A request that was due then, without any attempt.
-fn row(request: u64, scheduled_ms: u64) -> Row {
+pub(super) fn row(request: u64, scheduled_ms: u64) -> Row {
     Row {
         request,
         scheduled: Span::millis(scheduled_ms),
@@ -63,7 +63,7 @@ fn with(mut row: Row, attempt: Attempt) -> Row {
 }
 
 /// Served with three tokens: the first after so long, then one every 10 ms.
-fn served(request: u64, scheduled_ms: u64, ttft_ms: u64) -> Row {
+pub(super) fn served(request: u64, scheduled_ms: u64, ttft_ms: u64) -> Row {
     let row = row(request, scheduled_ms);
     let at = |ms| row.scheduled + Span::millis(ms);
     let chunks = vec![at(ttft_ms), at(ttft_ms + 10), at(ttft_ms + 20)];
@@ -84,7 +84,7 @@ fn served(request: u64, scheduled_ms: u64, ttft_ms: u64) -> Row {
 }
 
 /// Refused after so long, and asked to come back in two seconds.
-fn refused(request: u64, scheduled_ms: u64, after_ms: u64) -> Row {
+pub(super) fn refused(request: u64, scheduled_ms: u64, after_ms: u64) -> Row {
     let row = row(request, scheduled_ms);
     let attempt = Attempt {
         written: Some(row.scheduled),

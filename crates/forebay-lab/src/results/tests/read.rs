@@ -44,7 +44,7 @@ fn a_run_of_ours_reads_back_in_the_order_of_its_plan_from_any_of_its_names() {
 }
 
 #[test]
-fn the_rows_of_a_killed_run_are_read_up_to_the_line_that_is_cut() {
+fn the_rows_of_a_killed_run_are_read_up_to_the_line_that_is_cut_and_are_invalid() {
     let folder = scratch("killed");
     let whole = serde_json::to_string(&served(0, 0, 9)).unwrap();
     fs::write(folder.join(ROWS_FILE), format!("{whole}\n{}", &whole[..40])).unwrap();
@@ -52,10 +52,62 @@ fn the_rows_of_a_killed_run_are_read_up_to_the_line_that_is_cut() {
     assert_eq!(run.rows.len(), 1);
     assert!(run.about.notes.iter().any(|note| note.contains("line 2 is cut")), "{:?}", run.about);
     assert!(run.about.was_interrupted);
+    assert_eq!(run.about.invalid[0].reason, "killed");
+    fs::write(folder.join(ROWS_FILE), "").unwrap();
+    assert_eq!(rows_of(&folder).about.invalid[0].reason, "killed");
     fs::write(folder.join(ROWS_FILE), format!("{}\n{whole}\n", &whole[..40])).unwrap();
     assert!(told(&folder.join(ROWS_FILE)).contains("hint: "));
     fs::write(folder.join(ROWS_FILE), format!("{whole}\n{}\n", &whole[..40])).unwrap();
     assert!(told(&folder).contains(":2: is no row"), "{}", told(&folder));
+}
+
+#[test]
+fn rows_that_are_not_those_of_the_summary_are_refused_with_both_figures() {
+    let folder = scratch("changed").join("hold");
+    written(&folder, &[served(0, 0, 40), refused(1, 5, 2), served(2, 9, 40)]);
+    let file = folder.join(ROWS_FILE);
+    let rows = fs::read_to_string(&file).unwrap();
+    let lines: Vec<&str> = rows.lines().collect();
+    let changed = |text: &str| {
+        fs::write(&file, text).unwrap();
+        told(&folder)
+    };
+    let dropped = changed(&format!("{}\n{}\n", lines[0], lines[2]));
+    assert!(dropped.contains("all.offered is 3 in summary.json, and 2 in the rows"), "{dropped}");
+    assert!(changed("").contains("all.offered is 3 in summary.json, and 0 in the rows"));
+    let cut = changed(&rows[..rows.len() - 30]);
+    assert!(cut.contains("its last line is cut") && cut.contains("\nhint: "), "{cut}");
+    let twice = changed(&format!("{0}\n{0}\n{1}\n", lines[0], lines[1]));
+    assert!(twice.contains("conservation.repeated is 0"), "{twice}");
+    let flipped = changed(&rows.replacen(
+        r#""outcome":"refused","attempts""#,
+        r#""outcome":"completed","attempts""#,
+        1,
+    ));
+    assert!(flipped.contains(":2: request 1 is completed, and its last attempt refused"));
+    let whole = rows.replace("refused", "failed");
+    let failed = changed(&whole);
+    assert!(failed.contains("all.by_outcome.refused is 1 in summary.json, and 0"), "{failed}");
+    fs::write(&file, &rows).unwrap();
+    let summary = folder.join(SUMMARY_FILE);
+    let said = fs::read_to_string(&summary).unwrap();
+    fs::write(&summary, said.replacen("\"offered\": 3", "\"offered\": 4", 1)).unwrap();
+    assert!(told(&folder).contains("all.offered is 4 in summary.json, and 3 in the rows"));
+}
+
+#[test]
+fn requests_that_another_tool_lost_are_said_or_refused() {
+    let vllm = |fields: &str| {
+        let name = format!("lost{}", fields.len());
+        text(&name, &format!(r#"{{"duration": 9.0, "mean_ttft_ms": 5.0, {fields}}}"#))
+    };
+    let lost = vllm(r#""completed": 700, "failed": 0, "num_prompts": 1000"#);
+    let Results::Figures(figures) = open(&lost).unwrap() else { panic!() };
+    assert_eq!((figures.offered(), figures.counts[&Outcome::Failed]), (1_000, 300));
+    assert!(figures.about.notes.iter().any(|note| note.starts_with("300 of 1000 requests")));
+    let more = told(&vllm(r#""completed": 5000, "num_prompts": 1000"#));
+    assert!(more.contains("5000 completed and 0 failed are more than 1000"), "{more}");
+    assert!(told(&vllm(r#""completed": -5"#)).contains("completed is -5, which is no count"));
 }
 
 #[test]
@@ -81,6 +133,54 @@ fn what_is_not_known_is_refused_with_a_remedy_and_never_panics() {
     }
     assert!(told(Path::new("/no/such/run")).contains("\nhint: "));
     assert!(told(&scratch("nothing")).contains("holds no results"));
+}
+
+/// Whether the run or the figures in this file are of a closed loop.
+fn closed(name: &str, json: &str) -> bool {
+    match open(&text(name, json)).unwrap() {
+        Results::Run(run) => run.about.is_closed_loop,
+        Results::Figures(figures) => figures.about.is_closed_loop,
+    }
+}
+
+#[test]
+fn a_closed_loop_is_known_by_the_configuration_of_each_tool() {
+    let aiperf = |config: &str| {
+        let json = format!("{{\"aiperf_version\":\"0.13.0\",\"input_config\":{config}}}");
+        closed("closed-aiperf", &json)
+    };
+    for config in [
+        r#"{"phases":[{"kind":"profiling","type":"concurrency","concurrency":8}]}"#,
+        r#"{"phases":[{"type":"concurrency"}]}"#,
+        r#"{"loadgen":{"concurrency":8,"request_count":9}}"#,
+        r#"{"loadgen":{"concurrency":8},"input":{"custom_dataset_type":"single_turn"}}"#,
+    ] {
+        assert!(aiperf(config), "{config}");
+    }
+    for config in [
+        r#"{"phases":[{"kind":"warmup","type":"concurrency"},{"kind":"profiling","type":"poisson"}]}"#,
+        r#"{"loadgen":{"request_rate":5.0,"concurrency":8}}"#,
+        r#"{"loadgen":{"user_centric_rate":5.0}}"#,
+        r#"{"input":{"fixed_schedule":true}}"#,
+        r#"{"input":{"custom_dataset_type":"mooncake_trace"}}"#,
+        "null",
+    ] {
+        assert!(!aiperf(config), "{config}");
+    }
+    let guidellm = |strategy: &str| {
+        let one = r#"{"request_start_time":5.0,"request_end_time":6.0}"#;
+        let benchmark = format!(
+            "{{\"requests\":{{\"successful\":[{one}]}},\
+             \"config\":{{\"strategy\":{{\"type_\":\"{strategy}\"}}}}}}"
+        );
+        closed("closed-guidellm", &format!("{{\"metadata\":{{}},\"benchmarks\":[{benchmark}]}}"))
+    };
+    assert!(["synchronous", "concurrent", "throughput"].into_iter().all(guidellm));
+    assert!(!["constant", "poisson", "trace"].into_iter().any(guidellm));
+    let vllm =
+        |more: &str| closed("closed-vllm", &format!("{{\"duration\":1.0,\"completed\":1,{more}}}"));
+    assert!(vllm(r#""request_rate":"inf","max_concurrency":8"#));
+    assert!(!vllm(r#""request_rate":20.0,"max_concurrency":null"#));
 }
 
 const AIPERF: &str = include_str!("aiperf.jsonl");

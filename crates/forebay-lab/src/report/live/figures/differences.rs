@@ -110,13 +110,17 @@ impl Block<'_> {
         canvas.text("value", (panel.right() + 12.0, y + 4.0), Anchor::Start, &said(contrast));
         let place = |end: f64| panel.x.place(end * self.times);
         if let (Some(low), Some(high)) = (difference.low, difference.high) {
-            let from = if low.is_finite() { place(low) } else { panel.left() };
-            let to = if high.is_finite() { place(high) } else { panel.right() };
-            canvas.line(&self.style.class("stroke"), (from, y), (to, y));
-            if !low.is_finite() {
+            // Both ends may be infinite on the same side.
+            let at = |end: f64| match end {
+                f64::INFINITY => panel.right(),
+                f64::NEG_INFINITY => panel.left(),
+                end => place(end),
+            };
+            canvas.line(&self.style.class("stroke"), (at(low), y), (at(high), y));
+            if low == f64::NEG_INFINITY {
                 canvas.arrow(self.style.series, (panel.left(), y), (-1.0, 0.0));
             }
-            if !high.is_finite() {
+            if high == f64::INFINITY {
                 canvas.arrow(self.style.series, (panel.right(), y), (1.0, 0.0));
             }
         }
