@@ -1,5 +1,4 @@
 //! Holds `forebay compare` to what its reference says: output, exit codes, files.
-#![expect(clippy::unwrap_used, reason = "a test that can't go on may panic")]
 
 use std::fmt::Write as _;
 use std::fs;

@@ -230,7 +230,8 @@ impl Hunt {
 }
 
 /// Requests that came and that were completed a second while those that count were due: what comes
-/// out of a target that is offered more than it can do, and neither how it starts nor how it drains.
+/// out of a target that is offered more than it can do, and neither how it starts nor how it
+/// drains.
 fn per_s(run: &Run) -> Option<[f64; 2]> {
     let due = || run.rows.iter().filter(|row| !row.is_warmup).map(|row| row.scheduled);
     let (from, to) = (due().min()?, due().max()?);

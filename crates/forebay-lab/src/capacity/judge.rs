@@ -1,8 +1,8 @@
 //! Judges rates by all runs that say something about them.
 //!
 //! Runs at one rate are laid end to end and judged as one long run is: in blocks by their schedule,
-//! whose number and correlation are seen (see [`crate::compare`]). As a block each, three runs would
-//! have two degrees of freedom and hardly ever show anything.
+//! whose number and correlation are seen (see [`crate::compare`]). As a block each, three runs
+//! would have two degrees of freedom and hardly ever show anything.
 //!
 //! A rate is also judged together with what was run on the far side of it: if the criteria hold
 //! over runs at this rate and at higher ones, they hold at this one, since a higher rate passes no

@@ -242,7 +242,10 @@ fn headroom_is_used_up_only_where_a_rate_was_shown_to_fail() {
         [Some(12.0), None].map(|high| headroom(10.0, high, growth))
     };
     let [between, at_least] = said(5.0, 0.02);
-    assert!(between.ends_with("(26.82 % a year) it is used up in 35.0 to 44.2 months"), "{between}");
+    assert!(
+        between.ends_with("(26.82 % a year) it is used up in 35.0 to 44.2 months"),
+        "{between}"
+    );
     assert!(at_least.ends_with("used up in 35.0 months at the earliest"), "{at_least}");
     let [within, unknown] = said(11.0, 0.02);
     assert!(within == unknown && within.ends_with("any is left is not known"), "{within}");

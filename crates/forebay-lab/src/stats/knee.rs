@@ -15,8 +15,8 @@ pub struct Knee {
 
 impl Knee {
     /// Whether the second line explains much, and is clearly less steep than the first: of a
-    /// throughput, that it stopped growing. Half of either is a guess; noise about one line explains
-    /// a tenth or two.
+    /// throughput, that it stopped growing. Half of either is a guess; noise about one line
+    /// explains a tenth or two.
     pub fn is_bend(&self) -> bool {
         self.explained > 0.5 && self.slope_above < 0.5 * self.slope_below
     }

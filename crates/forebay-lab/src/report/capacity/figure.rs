@@ -168,7 +168,7 @@ fn caption(capacity: &Capacity, now: Option<f64>) -> String {
 
 fn table(capacity: &Capacity) -> Table {
     let mut table = Table::new(
-        "Each rate that was offered. Shares and latencies are over all offered requests that count.",
+        "Each rate that was offered. Shares and latencies are over all offered that count.",
         &[
             "offered/s",
             "runs",

@@ -7,7 +7,7 @@
 //! | `capacity.json` | every figure, for programs |
 //! | `criteria.toml` | what rates were held to, in canonical form |
 //! | `run-*/` | each run, as `forebay load` writes it |
-//! | `report.json` | the answer, versions, hashes of all other files; marks the folder as a report |
+//! | `report.json` | the answer, versions, hashes of all other files; marks it as a report |
 
 use std::collections::BTreeMap;
 

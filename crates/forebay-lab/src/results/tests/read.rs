@@ -158,7 +158,8 @@ fn a_closed_loop_is_known_by_the_configuration_of_each_tool() {
         assert!(aiperf(config), "{config}");
     }
     for config in [
-        r#"{"phases":[{"kind":"warmup","type":"concurrency"},{"kind":"profiling","type":"poisson"}]}"#,
+        r#"{"phases":[{"kind":"warmup","type":"concurrency"},
+            {"kind":"profiling","type":"poisson"}]}"#,
         r#"{"loadgen":{"request_rate":5.0,"concurrency":8}}"#,
         r#"{"loadgen":{"user_centric_rate":5.0}}"#,
         r#"{"input":{"fixed_schedule":true}}"#,

@@ -43,8 +43,8 @@ pub(super) fn figure(live: &Live<'_>) -> Option<Figure> {
         caption: format!(
             "An arm's figure less the baseline's, with an interval of {confidence}. What touches \
              the line at zero may be no difference. An arrow is an interval without an end on that \
-             side: a quantile that the unserved reach is infinite. \"Better\" is how probable it is \
-             that the arm is the better one. {}",
+             side: a quantile that the unserved reach is infinite. \"Better\" is how probable it \
+             is that the arm is the better one. {}",
             sentences.join(" ")
         ),
         drawing: canvas,
