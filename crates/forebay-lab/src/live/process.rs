@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -113,17 +113,20 @@ impl Process {
     /// Whether it can't become ready any more: its first process has failed, or it has ended and
     /// nothing of its group is left. A program may start others and end well.
     pub fn has_failed(&mut self) -> Option<ProcessError> {
-        let status = self.child.try_wait().ok().flatten()?;
-        let is_alone = self.group().is_none_or(|group| test_kill_process_group(group).is_err());
-        let gone = !status.success() || (is_alone && self.stop.is_empty());
-        gone.then(|| self.not_ready(format!("ended: {status}")))
+        self.failure().map(|status| self.not_ready(format!("ended: {status}")))
     }
 
     /// What is to be said of it if it has ended though it is needed.
     pub fn has_ended(&mut self) -> Option<String> {
-        self.has_failed()?;
-        let status = self.child.try_wait().ok().flatten()?;
+        let status = self.failure()?;
         Some(format!("{} {ENDED} ({status}): see {}", self.name, self.log.display()))
+    }
+
+    /// How it ended, where that leaves nothing of it to wait for.
+    fn failure(&mut self) -> Option<ExitStatus> {
+        let status = self.child.try_wait().ok().flatten()?;
+        let is_alone = self.group().is_none_or(|group| test_kill_process_group(group).is_err());
+        (!status.success() || (is_alone && self.stop.is_empty())).then_some(status)
     }
 
     /// Whether what starts it is done. A program with a command that stops it is one that starts
@@ -151,7 +154,7 @@ impl Process {
     }
 
     fn group(&self) -> Option<Pid> {
-        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+        group_of(&self.child)
     }
 
     fn signal(&self, signal: Signal) {
@@ -166,9 +169,7 @@ impl Process {
         let has_ended = !matches!(self.child.try_wait(), Ok(None));
         has_ended && self.group().is_none_or(|group| test_kill_process_group(group).is_err())
     }
-}
 
-impl Process {
     /// Runs the command that stops it, for as long as that may take.
     fn stop(&self) {
         let Some((program, arguments)) = self.stop.split_first() else { return };
@@ -180,13 +181,17 @@ impl Process {
         let asked = Instant::now();
         while matches!(stopping.try_wait(), Ok(None)) {
             if asked.elapsed() > STOP_MAX {
-                let group = i32::try_from(stopping.id()).ok().and_then(Pid::from_raw);
-                group.map(|group| kill_process_group(group, Signal::KILL));
+                group_of(&stopping).map(|group| kill_process_group(group, Signal::KILL));
                 let _ = stopping.wait();
             }
             sleep(POLL);
         }
     }
+}
+
+/// The group that a program leads.
+fn group_of(child: &Child) -> Option<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
 }
 
 impl Drop for Process {
